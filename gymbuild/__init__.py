@@ -1,0 +1,40 @@
+"""make for LLM benchmarks: environments, prepared datasets and reproducible plans from benchmark configs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gymbuild.api import (
+        PrepareBenchmarkConfig,
+        datasets_to_prepare,
+        gym_relative_path,
+        plan_for_config,
+        prepare_datasets,
+    )
+    from gymbuild.errors import PreparationFailedError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "PreparationFailedError",
+    "PrepareBenchmarkConfig",
+    "__version__",
+    "datasets_to_prepare",
+    "gym_relative_path",
+    "plan_for_config",
+    "prepare_datasets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # lazy on purpose: a start that finds nothing to do imports none of this
+    if name == "PreparationFailedError":
+        from gymbuild.errors import PreparationFailedError
+
+        return PreparationFailedError
+    if name in __all__:
+        from gymbuild import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
