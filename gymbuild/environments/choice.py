@@ -1,0 +1,124 @@
+"""Which environment a dataset's script has, and what proves that this has not changed."""
+
+from __future__ import annotations
+
+import os
+
+from gymbuild.datasets import Dataset
+from gymbuild.digests import DigestCache, digest_json
+from gymbuild.environments.environment import Environment
+from gymbuild.environments.interpreters import (
+    Interpreter,
+    NoInterpreterError,
+    checkout_interpreter,
+    fitting_interpreter,
+    installed,
+    witness_paths,
+)
+from gymbuild.environments.recipes import (
+    PROJECT,
+    PROJECT_LOCK,
+    REQUIREMENTS_LOCK,
+    Recipe,
+    recipe_for,
+    tree_paths,
+)
+from gymbuild.errors import ConfigError, UsageError
+from gymbuild.paths import Checkout
+from gymbuild.witness import Signature, signature
+
+_FORMAT = "gymbuild-environment-1"
+
+
+def environment_for(
+    dataset: Dataset, checkout: Checkout, *, python: str | None = None, digests: DigestCache
+) -> Environment:
+    """The environment of a dataset's script. Nothing is built.
+
+    An interpreter is started, or searched for, only when it was not seen before as it is now.
+
+    Args:
+        dataset: one with a prepare script.
+        checkout: where its files are.
+        python: the setting `python`, a path or a version.
+        digests: the digests of files.
+
+    Raises:
+        ConfigError: a lock is missing or is none, or no interpreter here fits what a file asks for.
+        UsageError: no interpreter here fits the setting `python`.
+    """
+    recipe = recipe_for(dataset, checkout, digests)
+    request = _request(recipe, python)
+    interpreter = _interpreter(recipe, request, checkout)
+    assert dataset.prepare_script is not None
+    if recipe.kind == "interpreter":
+        content: object = installed(interpreter, checkout)
+        title = f"{checkout.relative(interpreter.path)} (Python {interpreter.version})"
+    else:
+        content, title = recipe.content, f"{recipe.title} (Python {interpreter.version})"
+    return Environment(
+        key=digest_json([_FORMAT, recipe.kind, interpreter.identity(), content]),
+        kind=recipe.kind,
+        lock=recipe.lock,
+        python=interpreter.path if recipe.kind == "interpreter" else None,
+        request=request,
+        title=title,
+        inputs=recipe.inputs,
+        editable=recipe.editable,
+        script=dataset.prepare_script,
+        interpreter=interpreter.path,
+        version=interpreter.version,
+        words=recipe.words,
+        trees=recipe.trees,
+        sites=interpreter.sites if recipe.kind == "interpreter" else (),
+    )
+
+
+def environment_witness(env: Environment, checkout: Checkout) -> list[tuple[str, Signature | None]]:
+    """What proves, by `stat` alone, that `environment_for` would give the same answer.
+
+    It says how things are now, so it proves something only about an answer that is got (again) after it: take
+    the witness, ask `environment_for` once more, keep the witness when the answer is the same. Not in it,
+    because no file holds it: the setting `python`, the Python that gymbuild runs on, and `PATH`.
+
+    Returns:
+        paths, relative to the checkout when inside it, with their signatures; None for "is not there".
+    """
+    folder = os.path.dirname(env.script)
+    paths = list(env.inputs)
+    if env.kind != "dependencies":
+        names = (PROJECT, PROJECT_LOCK, REQUIREMENTS_LOCK)
+        paths += [os.path.join(folder, name) for name in names] + [env.script, env.script + ".lock"]
+    for tree in env.trees:
+        paths += tree_paths(checkout.absolute(tree))
+    for editable in (*env.editable, *env.trees):
+        paths += [os.path.join(editable, name) for name in (PROJECT, "setup.cfg", "setup.py")]
+    paths += witness_paths(env.interpreter)
+    if env.kind == "interpreter":
+        paths += [checkout_interpreter(checkout), *env.sites]
+    unique = dict.fromkeys(checkout.relative(path) for path in paths)
+    return [(path, signature(checkout.absolute(path))) for path in unique]
+
+
+def _request(recipe: Recipe, python: str | None) -> str | None:
+    if recipe.kind == "interpreter":
+        return python
+    if recipe.kind == "dependencies":
+        # an editable project's own requires-python only stands in for a person's word
+        return python or recipe.requires_python
+    return recipe.requires_python or python or recipe.locked_python
+
+
+def _interpreter(recipe: Recipe, request: str | None, checkout: Checkout) -> Interpreter:
+    try:
+        return fitting_interpreter(request, checkout, near=recipe.kind == "interpreter")
+    except NoInterpreterError as error:
+        if request in (recipe.requires_python, recipe.locked_python) and request is not None:
+            raise ConfigError(
+                f"it requires Python {request}, and {error}. Install such a Python, or put it on PATH.",
+                file=(recipe.inputs or (recipe.lock,))[0],
+                key="requires-python",
+            ) from None
+        raise UsageError(
+            f"python={request}: {error}. Give the path of a Python that is there, or a version that is installed."
+        ) from None
