@@ -20,6 +20,12 @@ import sys
 import time
 from _thread import _local as _ThreadLocal
 
+TYPE_CHECKING = False  # the typing module is slow to import, and only type checkers need it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+    from typing import Any
+
 RUN_VARIABLE = "GYMBUILD_OBSERVED_RUN"
 """Names, in the environment of the script and its children, the private folder of the run."""
 SETTINGS_FILE = "observe"
@@ -28,8 +34,8 @@ HOOK_FOLDER = "hook"
 """In that folder: the `sitecustomize` module that observes Python children."""
 
 _OWN_FILE = os.path.abspath(__file__)
-_bootstrap = sys.modules["_frozen_importlib"]
-_external = sys.modules["_frozen_importlib_external"]
+_bootstrap: Any = sys.modules["_frozen_importlib"]
+_external: Any = sys.modules["_frozen_importlib_external"]
 
 
 # --- what is observed ----------------------------------------------------------------------------------------
@@ -47,13 +53,13 @@ class Recorder:
         excluded: absolute path prefixes that are no inputs (the environment's own files).
     """
 
-    def __init__(self, root, folder, excluded):
+    def __init__(self, root: str, folder: str, excluded: Iterable[str]) -> None:
         self.root = root
         self.prefix = root.rstrip("/") + "/"
         self.root_bytes = os.fsencode(self.prefix)
         self.folder = folder
         self.excluded = tuple(path.rstrip("/") + "/" for path in excluded)
-        self.seen = set()
+        self.seen: set[tuple[str, str]] = set()
         self.thread = _ThreadLocal()
         self.enabled = True
         # The functions as they are before anything is wrapped, and that raise no audit event of interest.
@@ -61,7 +67,7 @@ class Recorder:
         self.lstat = posix.lstat
         self.getcwd = posix.getcwd
 
-    def relative(self, path, dir_fd=None):
+    def relative(self, path: Any, dir_fd: Any = None) -> str | None:
         """`path` relative to the checkout, or None when it is nothing that could be an input."""
         kind = type(path)
         if kind is not str:
@@ -88,7 +94,7 @@ class Recorder:
             path = self._normal(path)
         if not path.startswith(self.prefix):
             return "." if path + "/" == self.prefix else None
-        name = path[len(self.prefix) :]
+        name: str = path[len(self.prefix) :]
         if "__pycache__" in name or ".git" in name or name.startswith(".cache"):
             parts = name.split("/")
             if "__pycache__" in parts or ".git" in parts or parts[0] == ".cache":
@@ -99,7 +105,7 @@ class Recorder:
                 return None
         return name
 
-    def _normal(self, path):
+    def _normal(self, path: str) -> str:
         plain = os.path.normpath(path)
         if "/.." in path:
             # `a/link/../b` is not `a/b` when `link` leads elsewhere
@@ -111,12 +117,12 @@ class Recorder:
                 return _real_path(path)
         return plain
 
-    def note(self, operation, name, detail=None):
+    def note(self, operation: str, name: str, detail: Any = None) -> None:
         """Append one observation, once per operation and path."""
         if (operation, name) not in self.seen:
             self.note_all([(operation, name, detail)])
 
-    def note_all(self, observations):
+    def note_all(self, observations: list[tuple[str, str, Any]]) -> None:
         """Append several observations at once: `(operation, path, detail)` each."""
         new = [item for item in observations if item[:2] not in self.seen]
         if not new or not self.enabled:
@@ -141,7 +147,7 @@ class Recorder:
         finally:
             self.thread.inside = inside
 
-    def read(self, name, operation="r"):
+    def read(self, name: str, operation: str = "r") -> None:
         """A file is about to be read, or a path is looked for in order to read it."""
         if (operation, name) in self.seen:
             return
@@ -153,14 +159,14 @@ class Recorder:
         if (status.st_mode & 0o170000) == 0o100000:
             self.note(operation, name, _signature(status))
 
-    def missing(self, name):
+    def missing(self, name: str) -> None:
         self.note("m", name)
 
-    def created(self, name):
+    def created(self, name: str) -> None:
         """A file is about to be opened for writing, or takes this name."""
         self.note("w", name)
 
-    def listed(self, name):
+    def listed(self, name: str) -> None:
         if ("l", name) in self.seen:
             return
         inside = getattr(self.thread, "inside", False)
@@ -178,11 +184,11 @@ class Recorder:
         self.note("l", name, names)
 
 
-def _signature(status):
+def _signature(status: os.stat_result) -> tuple[int, int, int, int, int]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _folder_of(descriptor):
+def _folder_of(descriptor: int) -> str | None:
     """The path of an open folder, or None."""
     try:
         if sys.platform == "darwin":
@@ -194,7 +200,7 @@ def _folder_of(descriptor):
         return None
 
 
-def _real_path(path):
+def _real_path(path: str) -> str:
     """os.path.realpath, through the functions as they are before they are wrapped."""
     done = ""
     rest = [part for part in reversed(path.split("/")) if part]
@@ -224,7 +230,7 @@ def _real_path(path):
 # Audit events; `args` are as Python's documentation of each event gives them.
 
 
-def _on_open(recorder, args):
+def _on_open(recorder: Recorder, args: tuple[Any, ...]) -> None:
     path, _, flags = args
     name = recorder.relative(path)
     if name is None:
@@ -235,7 +241,7 @@ def _on_open(recorder, args):
         recorder.read(name)
 
 
-def _on_list(recorder, args):
+def _on_list(recorder: Recorder, args: tuple[Any, ...]) -> None:
     caller = sys._getframe(2).f_code
     if caller.co_name == "_fill_cache" and "importlib" in caller.co_filename:
         return  # the import system's own cache of names: what it looks for is observed where it looks
@@ -247,7 +253,7 @@ def _on_list(recorder, args):
         recorder.listed(name)
 
 
-def _on_mkdir(recorder, args):
+def _on_mkdir(recorder: Recorder, args: tuple[Any, ...]) -> None:
     name = recorder.relative(args[0], args[2])
     if name is None:
         return
@@ -257,7 +263,7 @@ def _on_mkdir(recorder, args):
         recorder.note("d", name)
 
 
-def _on_rename(recorder, args):
+def _on_rename(recorder: Recorder, args: tuple[Any, ...]) -> None:
     source = recorder.relative(args[0], args[2])
     target = recorder.relative(args[1], args[3])
     if source is not None:
@@ -266,7 +272,7 @@ def _on_rename(recorder, args):
         recorder.note("d", target)
 
 
-def _on_link(recorder, args):
+def _on_link(recorder: Recorder, args: tuple[Any, ...]) -> None:
     source = recorder.relative(args[0], args[2])
     if source is not None:
         recorder.read(source)
@@ -275,32 +281,32 @@ def _on_link(recorder, args):
         recorder.created(target)
 
 
-def _on_symlink(recorder, args):
+def _on_symlink(recorder: Recorder, args: tuple[Any, ...]) -> None:
     name = recorder.relative(args[1], args[2])
     if name is not None:
         recorder.note("d", name)
 
 
-def _on_remove(recorder, args):
+def _on_remove(recorder: Recorder, args: tuple[Any, ...]) -> None:
     name = recorder.relative(args[0], args[1])
     if name is not None:
         recorder.note("x", name)
 
 
-def _on_truncate(recorder, args):
+def _on_truncate(recorder: Recorder, args: tuple[Any, ...]) -> None:
     name = recorder.relative(args[0])
     if name is not None:
         recorder.created(name)
 
 
-def _on_run_file(recorder, args):
+def _on_run_file(recorder: Recorder, args: tuple[Any, ...]) -> None:
     """A script that is the main module of a Python child."""
     name = recorder.relative(args[0])
     if name is not None:
         recorder.read(name, "i")
 
 
-def _on_load(recorder, args):
+def _on_load(recorder: Recorder, args: tuple[Any, ...]) -> None:
     """A library or a program, which something else than Python opens; without a slash it is searched elsewhere."""
     path = args[0]
     if path is None or type(path) is int:
@@ -312,7 +318,7 @@ def _on_load(recorder, args):
             recorder.read(name)
 
 
-def _on_start(recorder, args):
+def _on_start(recorder: Recorder, args: tuple[Any, ...]) -> None:
     """A program started by `subprocess`, from the folder that the child starts in."""
     if args[0] is None:
         return
@@ -322,7 +328,7 @@ def _on_start(recorder, args):
     _on_load(recorder, (path,))
 
 
-def _on_database(recorder, args):
+def _on_database(recorder: Recorder, args: tuple[Any, ...]) -> None:
     path = args[0]
     if type(path) is str:
         if path == ":memory:" or not path:
@@ -340,7 +346,7 @@ def _on_database(recorder, args):
         recorder.read(name)
 
 
-def _on_import(recorder, args):
+def _on_import(recorder: Recorder, args: tuple[Any, ...]) -> None:
     if args[1]:  # only the import of an extension module names its file
         name = recorder.relative(args[1])
         if name is not None:
@@ -368,11 +374,11 @@ _EVENTS = {
 }
 
 
-def _audit_hook(recorder):
+def _audit_hook(recorder: Recorder) -> Callable[[str, tuple[Any, ...]], None]:
     events = _EVENTS
     thread = recorder.thread
 
-    def hook(event, args):
+    def hook(event: str, args: tuple[Any, ...]) -> None:
         handler = events.get(event)
         if handler is None or not recorder.enabled or getattr(thread, "inside", False):
             return
@@ -392,7 +398,7 @@ def _audit_hook(recorder):
 
 
 class _Wrapped:
-    def __init__(self, recorder, function):
+    def __init__(self, recorder: Recorder, function: Any) -> None:
         self._recorder = recorder
         self._function = function
         self.__wrapped__ = function
@@ -401,17 +407,17 @@ class _Wrapped:
         self.__module__ = "os"
         self.__doc__ = function.__doc__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._function)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return (getattr, (os, self.__name__))
 
 
 class _WrappedStat(_Wrapped):
     """`os.stat`, `os.lstat`, `os.access`, and `os.path` functions where those are written in C."""
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             result = self._function(*args, **kwargs)
         except FileNotFoundError:
@@ -423,7 +429,7 @@ class _WrappedStat(_Wrapped):
         self._looked(args, kwargs, True)
         return result
 
-    def _looked(self, args, kwargs, found):
+    def _looked(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: bool) -> None:
         recorder = self._recorder
         path = args[0] if args else kwargs.get("path")
         if (
@@ -472,7 +478,7 @@ _EXISTENCE = frozenset(
 _RESOLVING = frozenset(["realpath", "_joinrealpath", "resolve", "_resolve"])
 
 
-def _asker(frame):
+def _asker(frame: FrameType | None) -> str | None:
     """`exists` or `resolve` when the standard library asks on the script's behalf for that only."""
     for _ in range(3):
         if frame is None:
@@ -489,7 +495,7 @@ def _asker(frame):
     return None
 
 
-def _note_presence(recorder, name, only_presence):
+def _note_presence(recorder: Recorder, name: str, only_presence: bool) -> None:
     if ("p", name) in recorder.seen and only_presence:
         return
     try:
@@ -509,11 +515,11 @@ def _note_presence(recorder, name, only_presence):
 class _WrappedAnswer(_WrappedStat):
     """Functions that answer with True or False: `os.access`, and C versions of `os.path.exists` and its like."""
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._function(*args, **kwargs)
         found = bool(result)
         if not found:
-            path = args[0] if args else kwargs.get("path")
+            path: Any = args[0] if args else kwargs.get("path")
             if type(path) is int or kwargs.get("dir_fd") is not None:
                 return result
             try:
@@ -526,7 +532,7 @@ class _WrappedAnswer(_WrappedStat):
 
 
 class _WrappedReadlink(_Wrapped):
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._function(*args, **kwargs)
         recorder = self._recorder
         if recorder.enabled and not getattr(recorder.thread, "inside", False):
@@ -545,7 +551,7 @@ class _WrappedReadlink(_Wrapped):
 class _WrappedOpen(_Wrapped):
     """`os.open`: its audit event does not say which folder a relative path is relative to."""
 
-    def __call__(self, path, flags, mode=0o777, *, dir_fd=None):
+    def __call__(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> Any:
         if dir_fd is None:
             return self._function(path, flags, mode)
         recorder = self._recorder
@@ -567,15 +573,15 @@ class _WrappedOpen(_Wrapped):
 class _WrappedSpawn(_Wrapped):
     """Whatever starts a program with an environment of its own: Python children stay observed."""
 
-    def __init__(self, recorder, function, position):
+    def __init__(self, recorder: Recorder, function: Any, position: int) -> None:
         super().__init__(recorder, function)
         self._position = position
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         position = self._position
         try:
             if len(args) > position:
-                args = args[:position] + (_with_hook(self._recorder, args[position]),) + args[position + 1 :]
+                args = (*args[:position], _with_hook(self._recorder, args[position]), *args[position + 1 :])
             elif "env" in kwargs:
                 kwargs["env"] = _with_hook(self._recorder, kwargs["env"])
         except Exception:
@@ -583,7 +589,7 @@ class _WrappedSpawn(_Wrapped):
         return self._function(*args, **kwargs)
 
 
-def _with_hook(recorder, environment):
+def _with_hook(recorder: Recorder, environment: Any) -> Any:
     """The environment (a mapping, or the list of `NAME=VALUE` bytes that fork_exec takes) with the hook in it."""
     hook = recorder.folder + "/" + HOOK_FOLDER
     if environment is None:
@@ -604,17 +610,17 @@ def _with_hook(recorder, environment):
     return variables
 
 
-def _add_hook(variables, recorder, hook):
+def _add_hook(variables: dict[bytes, bytes], recorder: Recorder, hook: str) -> None:
     path = os.fsdecode(variables.get(b"PYTHONPATH", b""))
     if hook not in path.split(":"):
         variables[b"PYTHONPATH"] = os.fsencode(hook + (":" + path if path else ""))
     variables[RUN_VARIABLE.encode()] = os.fsencode(recorder.folder)
 
 
-def _wrap_os(recorder):
+def _wrap_os(recorder: Recorder) -> None:
     wrapped = {}
 
-    def put(module, name, wrapper):
+    def put(module: Any, name: str, wrapper: Callable[[Recorder, Any], Any]) -> None:
         function = getattr(module, name, None)
         if function is None:
             return
@@ -640,18 +646,14 @@ def _wrap_os(recorder):
     for name in sorted(_EXISTENCE):
         if type(getattr(os.path, name, None)) is builtin:
             put(os.path, name, _WrappedAnswer)
-    for module, name, position in (
-        (os, "execve", 2),
-        (os, "posix_spawn", 2),
-        (os, "posix_spawnp", 2),
-        (_optional("_posixsubprocess"), "fork_exec", 5),
-    ):
-        if module is not None:
-            put(
-                module,
-                name,
-                lambda recorder, function, position=position: _WrappedSpawn(recorder, function, position),
-            )
+
+    def put_spawn(module: Any, name: str, position: int) -> None:
+        put(module, name, lambda recorder, function: _WrappedSpawn(recorder, function, position))
+
+    put_spawn(os, "execve", 2)
+    put_spawn(os, "posix_spawn", 2)
+    put_spawn(os, "posix_spawnp", 2)
+    put_spawn(_optional("_posixsubprocess"), "fork_exec", 5)
 
     # modules that kept the functions when they were imported before us
     accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)
@@ -673,7 +675,7 @@ def _wrap_os(recorder):
                 )
 
 
-def _optional(name):
+def _optional(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError:
@@ -683,12 +685,12 @@ def _optional(name):
 # The import system.
 
 
-class CheckoutFinder(_external.FileFinder):
+class CheckoutFinder(_external.FileFinder):  # type: ignore[misc]
     """Finds modules in one folder of the checkout as FileFinder does, and notes what it did not find there."""
 
-    recorder = None
+    recorder: Recorder
 
-    def find_spec(self, fullname, target=None):
+    def find_spec(self, fullname: str, target: Any = None) -> Any:
         spec = super().find_spec(fullname, target)
         recorder = self.recorder
         if not recorder.enabled:
@@ -703,7 +705,7 @@ class CheckoutFinder(_external.FileFinder):
             recorder.thread.inside = inside
         return spec
 
-    def _note(self, name, spec):
+    def _note(self, name: str, spec: Any) -> None:
         recorder = self.recorder
         base = (self.path or recorder.getcwd()) + "/" + name
         if spec is None:
@@ -732,12 +734,12 @@ class ScriptFinder:
         script: the script, relative to it, with forward slashes.
     """
 
-    def __init__(self, root, script):
+    def __init__(self, root: str, script: str) -> None:
         self.folders = {}
-        self.placeholders = set()
+        self.placeholders: set[str] = set()
         parts = script.split("/")
         stem = parts[-1][:-3] if parts[-1].endswith(".py") else parts[-1]
-        self.module = ".".join(parts[:-1] + [stem])
+        self.module = ".".join([*parts[:-1], stem])
         self.file = root + "/" + script
         folder, name = root, ""
         for part in parts[:-1]:
@@ -747,13 +749,13 @@ class ScriptFinder:
             self.folders[name] = folder
         self._pieces(name, stem)
 
-    def _pieces(self, name, part):
+    def _pieces(self, name: str, part: str) -> None:
         pieces = part.split(".")
         for end in range(1, len(pieces)):
             piece = ".".join(pieces[:end])
             self.placeholders.add(name + "." + piece if name else piece)
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname == self.module:
             return _external.spec_from_file_location(
                 fullname, self.file, loader=_external.SourceFileLoader(fullname, self.file)
@@ -766,9 +768,8 @@ class ScriptFinder:
             if spec is None:
                 spec = _bootstrap.ModuleSpec(fullname, None, is_package=True)
             return spec
-        if spec is not None and spec.submodule_search_locations is not None:
-            if folder in list(spec.submodule_search_locations):
-                return spec
+        if spec is not None and folder in list(spec.submodule_search_locations or ()):
+            return spec
         init = folder + "/__init__.py"
         try:
             posix.stat(init)
@@ -784,14 +785,14 @@ class ScriptFinder:
         )
 
 
-def _watch_imports(recorder):
+def _watch_imports(recorder: Recorder) -> None:
     """Note every checkout file that is imported, and keep bytecode caches out of it.
 
     A cache is valid for an equal mtime and size, which a forged edit has; so a source inside the checkout is
     always compiled from what it says, and its bytecode is neither read nor written.
     """
 
-    def imported(path):
+    def imported(path: Any) -> str | None:
         inside = getattr(recorder.thread, "inside", False)
         recorder.thread.inside = True
         try:
@@ -807,7 +808,7 @@ def _watch_imports(recorder):
     source_loader = _external.SourceFileLoader
     cached_code = source_loader.get_code
 
-    def get_code(self, fullname):
+    def get_code(self: Any, fullname: str) -> Any:
         path = self.get_filename(fullname)
         if imported(path) is None:
             return cached_code(self, fullname)
@@ -818,7 +819,7 @@ def _watch_imports(recorder):
     sourceless_loader = _external.SourcelessFileLoader
     sourceless_code = sourceless_loader.get_code
 
-    def get_sourceless_code(self, fullname):
+    def get_sourceless_code(self: Any, fullname: str) -> Any:
         imported(self.get_filename(fullname))
         return sourceless_code(self, fullname)
 
@@ -827,13 +828,13 @@ def _watch_imports(recorder):
     CheckoutFinder.recorder = recorder
     loaders = _external._get_supported_file_loaders()
 
-    def find_in_checkout(path):
+    def find_in_checkout(path: str) -> CheckoutFinder:
         name = recorder.relative(path or ".")
         if name is None or not os.path.isdir(path or "."):
             raise ImportError("not a folder of the checkout")
         return CheckoutFinder(path, *loaders)
 
-    def path_hook(path):
+    def path_hook(path: str) -> CheckoutFinder:
         inside = getattr(recorder.thread, "inside", False)
         recorder.thread.inside = True
         try:
@@ -847,7 +848,7 @@ def _watch_imports(recorder):
             del sys.path_importer_cache[path]
 
 
-def observe(root, folder, script, excluded):
+def observe(root: str, folder: str, script: str, excluded: Iterable[str]) -> Recorder:
     """Observe this process, and the Python processes that it will start, from now on.
 
     Args:
@@ -879,14 +880,14 @@ def observe(root, folder, script, excluded):
     return recorder
 
 
-def _before_path_finder():
+def _before_path_finder() -> int:
     for index, finder in enumerate(sys.meta_path):
         if finder is _external.PathFinder:
             return index
     return len(sys.meta_path)
 
 
-def observe_child(folder):
+def observe_child(folder: str) -> None:
     """Observe a Python process that the script started; called by `sitecustomize`, which it then replaces.
 
     Args:
@@ -912,7 +913,7 @@ def observe_child(folder):
 # --- the run -------------------------------------------------------------------------------------------------
 
 
-def end_with(lifeline, folder):
+def end_with(lifeline: int, folder: str) -> None:
     """Fork a watcher that kills this process's group as soon as gymbuild is gone, however it went.
 
     The watcher waits on two pipes: the lifeline, whose other end only gymbuild holds, and one whose other end
@@ -965,7 +966,7 @@ def end_with(lifeline, folder):
         os._exit(0)
 
 
-def _remove(folder):
+def _remove(folder: str) -> None:
     for where, folders, files in os.walk(folder, topdown=False):
         for name in files:
             os.unlink(os.path.join(where, name))
@@ -1037,17 +1038,19 @@ _CONNECTION_ERRNO = frozenset(
 _MISTAKES = (NameError, AttributeError, TypeError, ImportError, SyntaxError, AssertionError)
 
 
-def may_pass(error):
+def may_pass(error: BaseException) -> bool:
     """Whether an exception, or one that it came from, tells of a network that may be there another time.
 
     Libraries are told by the names of their exception classes, since none of them can be imported here.
     The first exception of the chain that decides, decides: an HTTP status, or a class of network errors.
     """
-    pending, seen = [error], set()
+    pending: list[BaseException | None] = [error]
+    seen = set()
     while pending:
-        error = pending.pop(0)
-        if error is None or id(error) in seen:
+        following = pending.pop(0)
+        if following is None or id(following) in seen:
             continue
+        error = following
         seen.add(id(error))
         verdict = _network_verdict(error)
         if verdict is not None:
@@ -1064,7 +1067,7 @@ def may_pass(error):
     return False
 
 
-def _network_verdict(error):
+def _network_verdict(error: BaseException) -> bool | None:
     status = _http_status(error)
     if status is not None:
         return status in (408, 425, 429) or status >= 500
@@ -1088,7 +1091,7 @@ def _network_verdict(error):
     return None
 
 
-def _http_status(error):
+def _http_status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     for holder, name in (
         (response, "status_code"),
@@ -1103,11 +1106,11 @@ def _http_status(error):
     return None
 
 
-def _module(error):
+def _module(error: BaseException) -> str:
     return type(error).__module__.partition(".")[0]
 
 
-def _describe(error, root):
+def _describe(error: BaseException, root: str) -> dict[str, str]:
     """The error as the result carries it; its traceback begins in the script."""
     search, sys.path[:] = sys.path[:], [path for path in sys.path if path and not path.startswith(root)]
     try:
@@ -1133,7 +1136,7 @@ class _BadReturnError(Exception):
     pass
 
 
-def _call(request):
+def _call(request: dict[str, Any]) -> Any:
     """Import the script and call the function that is asked for."""
     import importlib
 
@@ -1159,7 +1162,7 @@ def _call(request):
     return returned
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     try:
         text = repr(value)
     except Exception:
@@ -1167,7 +1170,7 @@ def _shown(value):
     return (text if len(text) <= 200 else text[:200] + "…") + " (" + type(value).__qualname__ + ")"
 
 
-def main(request_path, lifeline):
+def main(request_path: str, lifeline: int) -> int:
     """Run what the request says, and write the result.
 
     Args:
@@ -1218,11 +1221,7 @@ def main(request_path, lifeline):
             _say(error.code + "\n")  # as Python itself does at exit
     if os.getpid() != process:
         os._exit(0)  # a fork of the script that came back here: not its place to tell the result
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
+    _say("")
     temporary = request["result"] + ".tmp"
     recorder.thread.inside = True
     with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -1234,10 +1233,12 @@ def main(request_path, lifeline):
     return 1 if "error" in result else 0
 
 
-def _say(text):
+def _say(text: str) -> None:
+    """Write to stderr, and have stdout written out; the script may have closed either."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
+        sys.stdout.flush()
     except Exception:
         pass
 
