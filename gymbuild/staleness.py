@@ -148,6 +148,7 @@ _WORDS = {
     "data": "data file",
     "missing": "path",
     "listing": "folder",
+    "present": "path",
     "output": "prepared dataset",
     "recipe": "the way it is declared:",
 }

@@ -65,7 +65,9 @@ class Action:
     made: float
     """When, in seconds since the epoch."""
     judged: bool
-    """Whether the script's `is_prepared_data_current` accepted the output."""
+    """Whether the script's `is_prepared_data_current`, if it has one, accepted the output."""
+    written: tuple[str, ...] = ()
+    """Other paths that the run made: they do not count in the folders that it listed."""
 
     def to_plain(self) -> dict[str, Any]:
         """The action as plain values, for JSON and marshal."""
@@ -80,6 +82,7 @@ class Action:
             "seconds": self.seconds,
             "made": self.made,
             "judged": self.judged,
+            "written": list(self.written),
         }
 
     @classmethod
@@ -89,6 +92,7 @@ class Action:
             **{
                 **plain,
                 "inputs": tuple(Input(*item) for item in plain["inputs"]),
+                "written": tuple(plain.get("written", ())),
                 "outputs": tuple((str(path), str(digest)) for path, digest in plain["outputs"]),
             }
         )

@@ -1,0 +1,194 @@
+"""The journal: what was there before a script ran is kept safe, and put back if the run does not end well.
+
+Before a script starts, its dataset's files are moved aside (or, for files beside it, kept in the store) and a
+journal entry says so. Whatever dies then, the next start finds the entry, and restores before anything reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+
+from gymbuild.digests import digest_file
+from gymbuild.inputs import declared_files
+from gymbuild.locks import held
+from gymbuild.paths import Checkout, file_name
+from gymbuild.store import DamagedObjectError, Store, write_atomically
+
+
+class Journal:
+    """The journal of one checkout.
+
+    Args:
+        checkout: whose.
+        store: keeps the files beside an output.
+    """
+
+    def __init__(self, checkout: Checkout, store: Store) -> None:
+        self._checkout = checkout
+        self._store = store
+
+    def _entry(self, name: str) -> str:
+        return self._checkout.cached("journal", file_name(name) + ".json")
+
+    def _held(self, name: str) -> str:
+        return self._checkout.cached("held", file_name(name), "output")
+
+    def begin(self, name: str, output: str, patterns: tuple[str, ...]) -> None:
+        """Keep safe what a run may destroy: the output is moved aside, files of `patterns` go to the store.
+
+        Args:
+            name: the preparation's.
+            output: its file, relative to the checkout.
+            patterns: its `prepare_outputs`.
+
+        Raises:
+            OSError: it cannot be kept; everything is as before.
+        """
+        beside = {}
+        for path in self._beside(output, patterns):
+            digest = digest_file(self._checkout.absolute(path))
+            self._store.add(self._checkout.absolute(path), digest)
+            beside[path] = digest
+        absolute = self._checkout.absolute(output)
+        there = os.path.lexists(absolute)
+        record = {
+            "name": name,
+            "output": output,
+            "held": there,
+            "patterns": list(patterns),
+            "beside": beside,
+            "pid": os.getpid(),
+        }
+        target = self._held(name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        remove(target)  # what an earlier commit left: it must not be taken for the output of now
+        write_atomically(self._entry(name), json.dumps(record, sort_keys=True).encode() + b"\n")
+        if there:
+            _move(absolute, target)
+
+    def held(self, name: str) -> str | None:
+        """Where the output of before is kept during a run, or None when there was none."""
+        path = self._held(name)
+        return path if os.path.lexists(path) else None
+
+    def commit(self, name: str) -> None:
+        """The run went well and its result is recorded: forget the entry. What is still held is dropped."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._entry(name))
+        remove(self._held(name))
+
+    def roll_back(self, name: str) -> bool:
+        """Put everything back as it was before the run.
+
+        Returns:
+            whether there was an entry.
+
+        Raises:
+            OSError: something cannot be put back; the entry stays, and the next start tries again.
+        """
+        try:
+            with open(self._entry(name), encoding="utf-8") as file:
+                record = json.load(file)
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            record = None
+        if isinstance(record, Mapping):
+            self._restore(name, record)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._entry(name))
+        return True
+
+    def _restore(self, name: str, record: Mapping[str, object]) -> None:
+        output = self._checkout.absolute(str(record["output"]))
+        kept = self._held(name)
+        if os.path.lexists(kept):
+            remove(output)
+            os.makedirs(os.path.dirname(output), exist_ok=True)
+            _move(kept, output)
+        elif not record["held"]:
+            remove(output)
+        patterns = record.get("patterns") or ()
+        beside = record.get("beside") or {}
+        assert isinstance(patterns, list | tuple) and isinstance(beside, Mapping)
+        for path in self._beside(str(record["output"]), tuple(map(str, patterns))):
+            if path not in beside:
+                remove(self._checkout.absolute(path))
+        for path, digest in beside.items():
+            absolute = self._checkout.absolute(path)
+            if not os.path.isfile(absolute) or digest_file(absolute) != digest:
+                with contextlib.suppress(DamagedObjectError, FileNotFoundError):
+                    remove(absolute)
+                    self._store.restore(str(digest), absolute)
+
+    def _beside(self, output: str, patterns: tuple[str, ...]) -> list[str]:
+        found = {path for pattern in patterns for path in declared_files(self._checkout, pattern)}
+        return sorted(found - {output})
+
+    def recover(self, say: Callable[[str], None]) -> None:
+        """Roll back what a process that is gone has left; runs in progress are left alone.
+
+        Args:
+            say: told what was put back.
+        """
+        for name in self.unfinished():
+            with held(self._checkout, f"prepare:{name}", blocking=False) as free:
+                if free and self.roll_back(name):
+                    say(
+                        f"prepare:{name}: an earlier run was cut off; what was there before it is back in place"
+                    )
+
+    def unfinished(self) -> list[str]:
+        """The names of preparations with a journal entry."""
+        names = []
+        for folder, _, files in os.walk(self._checkout.cached("journal")):
+            for file in sorted(files):
+                if not file.endswith(".json"):
+                    continue
+                try:
+                    with open(os.path.join(folder, file), encoding="utf-8") as opened:
+                        names.append(str(json.load(opened)["name"]))
+                except (OSError, ValueError, KeyError, TypeError):
+                    continue
+        return names
+
+
+def displace(checkout: Checkout, path: str, name: str | None = None) -> str:
+    """Move what a person may have made out of the way, under `.cache/displaced/`.
+
+    Args:
+        checkout: whose cache.
+        path: relative to the checkout, or absolute.
+        name: the path that it is known by, where it has been moved already.
+
+    Returns:
+        where it is now, relative to the checkout.
+    """
+    known = checkout.relative(name or path).lstrip("/") + time.strftime(".%Y%m%d-%H%M%S")
+    target, count = checkout.cached("displaced", known), 2
+    while os.path.lexists(target):
+        target, count = checkout.cached("displaced", f"{known}-{count}"), count + 1
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    _move(checkout.absolute(path), target)
+    return checkout.relative(target)
+
+
+def remove(path: str) -> None:
+    """Remove a file, a symlink or a folder; nothing there is fine."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _move(source: str, target: str) -> None:
+    try:
+        os.rename(source, target)
+    except OSError:
+        shutil.move(source, target)
