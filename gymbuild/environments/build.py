@@ -6,42 +6,20 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from gymbuild.digests import digest_bytes
 from gymbuild.environments.environment import Environment
-from gymbuild.environments.uv import Ended, plain_variables, run_uv, uv_variables
+from gymbuild.environments.failure import build_failure
+from gymbuild.environments.uv import plain_variables, run_uv, uv_variables
 from gymbuild.errors import PreparationFailedError, PreparationMayPassError
 from gymbuild.paths import Checkout
 
 MARKER = "gymbuild.json"
 """Written last into a venv: one without it was never finished."""
-_LINES = 40
-"""How many of uv's last lines an error shows."""
-
-_NETWORK = re.compile(
-    r"error sending request|dns error|failed to lookup address|tcp connect error|connection (refused|reset|closed)"
-    r"|operation timed out|network timeout|timed out|network is unreachable|no route to host|incomplete message"
-    r"|request failed after \d+ retries|error decoding response body|HTTP status server error"
-    r"|\(?\b(408|425|429|500|502|503|504)\b (request timeout|too early|too many requests|internal server error|bad gateway"
-    r"|service unavailable|gateway time-?out)"
-    r"|could not resolve host|unable to access|failed to connect to",
-    re.IGNORECASE,
-)
-_NOT_CACHED = re.compile(
-    r"network (connectivity is|was) disabled|not found in the cache|no solution found", re.IGNORECASE
-)
-_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded|os error (28|122)\b", re.IGNORECASE)
-_HASH = re.compile(r"hash mismatch", re.IGNORECASE)
-_NEEDS_UPDATE = re.compile(
-    r"needs? to be updated|requires a (script )?lockfile|unable to find lockfile|failed to parse `?[^`]*\.lock",
-    re.IGNORECASE,
-)
 
 
 def venv_path(env: Environment, checkout: Checkout, venv_dir: str | None = None) -> str:
@@ -201,20 +179,6 @@ def uv_commands(env: Environment, venv: str) -> list[tuple[list[str], dict[str, 
             return []
 
 
-def may_pass(output: str, offline: bool) -> bool:
-    """Whether what uv said is a reason that may pass.
-
-    Args:
-        output: all that uv printed.
-        offline: it was told not to use the network, so that what is missing may only be missing in its cache.
-    """
-    if _HASH.search(output) or _NEEDS_UPDATE.search(output):
-        return False
-    if offline and _NOT_CACHED.search(output):
-        return True
-    return bool(_NETWORK.search(output) or _NO_SPACE.search(output))
-
-
 def _build(
     env: Environment, checkout: Checkout, module: str, venv: str, offline: bool, descriptors: list[int]
 ) -> None:
@@ -226,57 +190,7 @@ def _build(
         if ended.code:
             with contextlib.suppress(OSError):
                 _throw_away(venv)
-            raise _failure(env, module, ended, offline)
-
-
-def _failure(env: Environment, module: str, ended: Ended, offline: bool) -> PreparationFailedError:
-    from gymbuild.masking import mask
-
-    if ended.code > 128:
-        name = _signal_name(ended.code - 128)
-        return PreparationMayPassError(
-            module, "environment", f"uv was ended by {name} while it built {env.title}; run again."
-        )
-    offline = offline or os.environ.get("UV_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-    lines = [line for line in mask(ended.output).strip().splitlines() if not _is_chatter(line)]
-    said = "\n".join("  " + line for line in lines[-_LINES:])
-    passing = may_pass(ended.output, offline)
-    error = PreparationMayPassError if passing else PreparationFailedError
-    remedy = _remedy(env, ended.output, offline, passing)
-    return error(module, "environment", f"{env.title} could not be built. {remedy}\nuv said:\n{said}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _is_chatter(line: str) -> bool:
-    return line.startswith(("Using ", "Resolved ", "Prepared ", "Installed ", "Bytecode compiled", " + "))
-
-
-def _remedy(env: Environment, output: str, offline: bool, passing: bool) -> str:
-    folder = os.path.dirname(env.script) or "."
-    if _HASH.search(output):
-        return (
-            f"A package is not the one that {env.lock} names by its hash. Find out why before you lock it anew: "
-            "an index may serve another file under the same name."
-        )
-    if _NEEDS_UPDATE.search(output):
-        if env.kind == "script":
-            return f"{env.lock} does not fit the script's metadata. Run `uv lock --script {env.script}`."
-        return f"{env.lock} does not fit its pyproject.toml. Run `uv lock --project {folder}`."
-    if offline and passing and _NOT_CACHED.search(output):
-        return "The network may not be used (offline), and uv's cache does not hold all of it. Run once without offline=true."
-    if _NO_SPACE.search(output):
-        return "The disk is full. Make room, or set uv_venv_dir to another disk, and run again."
-    if passing:
-        return "The package index could not be reached. Run again when it can."
-    if env.kind == "dependencies":
-        return "Check prepare_dependencies."
-    return f"Check {env.lock}."
+            raise build_failure(env, module, ended, offline)
 
 
 def _marker(venv: str) -> dict[str, Any] | None:

@@ -15,14 +15,9 @@ from gymbuild.environments.interpreters import (
     installed,
     witness_paths,
 )
-from gymbuild.environments.recipes import (
-    PROJECT,
-    PROJECT_LOCK,
-    REQUIREMENTS_LOCK,
-    Recipe,
-    recipe_for,
-    tree_paths,
-)
+from gymbuild.environments.locked import PROJECT_LOCK, REQUIREMENTS_LOCK, recipe_for
+from gymbuild.environments.recipe import Recipe
+from gymbuild.environments.sources import PROJECT, tree_paths
 from gymbuild.errors import ConfigError, UsageError
 from gymbuild.paths import Checkout
 from gymbuild.witness import Signature, signature
@@ -116,7 +111,7 @@ def _interpreter(recipe: Recipe, request: str | None, checkout: Checkout) -> Int
         if request in (recipe.requires_python, recipe.locked_python) and request is not None:
             raise ConfigError(
                 f"it requires Python {request}, and {error}. Install such a Python, or put it on PATH.",
-                file=(recipe.inputs or (recipe.lock,))[0],
+                file=recipe.requires_file if request == recipe.requires_python else recipe.lock,
                 key="requires-python",
             ) from None
         raise UsageError(

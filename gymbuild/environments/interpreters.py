@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
 import os
 import re
@@ -30,6 +29,10 @@ _SEARCH_VARIABLES = (
     "UV_NO_MANAGED_PYTHON",
 )
 """Environment variables that decide what a search finds."""
+
+
+_OF_THIS_PLACE = ("..", "/", "__editable__", "_editable_impl_")
+"""What a RECORD says of launchers and editable installs: it holds where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +263,8 @@ def _settings_file(path: str) -> str:
 def _distributions(site: str) -> list[tuple[str, str]]:
     with contextlib.suppress(OSError):
         return sorted(
-            (name.rsplit(".", 1)[0], _record_digest(os.path.join(site, name)))
+            # installers differ in how they write a name
+            (re.sub(r"[-_.]+", "-", name.rsplit(".", 1)[0]).lower(), _record_digest(os.path.join(site, name)))
             for name in os.listdir(site)
             if name.endswith((".dist-info", ".egg-info"))
         )
@@ -268,6 +272,8 @@ def _distributions(site: str) -> list[tuple[str, str]]:
 
 
 def _record_digest(folder: str) -> str:
+    import csv
+
     own = os.path.basename(folder) + "/"
     lines = []
     with (
@@ -275,7 +281,7 @@ def _record_digest(folder: str) -> str:
         open(os.path.join(folder, "RECORD"), encoding="utf-8", newline="") as file,
     ):
         for row in csv.reader(file):
-            if len(row) < 2 or not row[1] or row[0].startswith((own, "..", "/", "__editable__")):
+            if len(row) < 2 or not row[1] or row[0].startswith(_OF_THIS_PLACE) or row[0].startswith(own):
                 continue
             if not row[0].endswith((".pth", ".pyc")):
                 lines.append(f"{row[0]} {row[1]}")
