@@ -20,6 +20,7 @@ from gymbuild.environments.sources import (
     unique,
 )
 from gymbuild.errors import ConfigError
+from gymbuild.masking import mask
 from gymbuild.paths import Checkout
 
 _ELSEWHERE = ("--target", "--prefix", "--python", "--system", "--root", "--break-system-packages", "--user")
@@ -48,7 +49,7 @@ def dependencies_recipe(dataset: Dataset, checkout: Checkout) -> Recipe:
 
     def wrong(found: str, allowed: str) -> ConfigError:
         return ConfigError(
-            f"found {found!r}; {allowed}", file=dataset.config_path, key="prepare_dependencies"
+            mask(f"found {found!r}; {allowed}"), file=dataset.config_path, key="prepare_dependencies"
         )
 
     inputs: list[str] = []
@@ -105,8 +106,6 @@ def dependencies_recipe(dataset: Dataset, checkout: Checkout) -> Recipe:
         else:
             inputs.append(path)
             content.append([path, file_digest(absolute)])
-    from gymbuild.masking import mask
-
     shown = re.sub(r"://[^@/\s]*@", "://***@", mask(" ".join(words)))
     return Recipe(
         kind="dependencies",
