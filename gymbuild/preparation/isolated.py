@@ -86,7 +86,7 @@ class Recorder:
         elif not path:
             return None
         else:
-            base = _folder_of(dir_fd) if type(dir_fd) is int else self.getcwd()
+            base = _folder_of(dir_fd) if type(dir_fd) is int and dir_fd >= 0 else self.getcwd()
             if base is None:
                 return None
             path = base.rstrip("/") + "/" + path
@@ -580,24 +580,28 @@ class _WrappedSpawn(_Wrapped):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         position = self._position
         try:
-            if len(args) > position:
+            if len(args) > position and args[position] is not None:
                 args = (*args[:position], _with_hook(self._recorder, args[position]), *args[position + 1 :])
-            elif "env" in kwargs:
+            elif kwargs.get("env") is not None:
                 kwargs["env"] = _with_hook(self._recorder, kwargs["env"])
+            else:
+                variables = dict(os.environb)
+                _add_hook(variables, self._recorder, self._recorder.folder + "/" + HOOK_FOLDER)
+                if variables != os.environb:  # the script has changed them
+                    os.environb.update(variables)
         except Exception:
             pass
         return self._function(*args, **kwargs)
 
 
 def _with_hook(recorder: Recorder, environment: Any) -> Any:
-    """The environment (a mapping, or the list of `NAME=VALUE` bytes that fork_exec takes) with the hook in it."""
+    """The environment with the hook in it.
+
+    Args:
+        recorder: whose hook.
+        environment: a mapping, or the list of `NAME=VALUE` bytes that fork_exec takes.
+    """
     hook = recorder.folder + "/" + HOOK_FOLDER
-    if environment is None:
-        # the process's own variables, which a script may have changed
-        path = os.environ.get("PYTHONPATH", "")
-        if hook in path.split(":") and os.environ.get(RUN_VARIABLE) == recorder.folder:
-            return None
-        environment = [key + b"=" + value for key, value in os.environb.items()]
     if isinstance(environment, (list, tuple)):
         variables = {}
         for item in environment:
@@ -1118,7 +1122,7 @@ def _describe(error: BaseException, root: str) -> dict[str, str]:
     finally:
         sys.path[:] = search
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in (_OWN_FILE, __file__):
+    while trace is not None and trace.tb_frame.f_code.co_filename == _OWN_FILE:
         trace = trace.tb_next
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
         trace = trace.tb_next

@@ -265,6 +265,8 @@ class PathMatcher:
 
 def glob_expression(pattern: str) -> str:
     """A glob as a regular expression, by the rules of `glob.glob(recursive=True, include_hidden=True)`."""
+    if pattern.endswith("/**"):
+        return glob_expression(pattern[:-3]) + "(?s:/.+)?"
     parts = pattern.split("/")
     pieces = []
     for index, part in enumerate(parts):
