@@ -137,27 +137,23 @@ class DigestCache:
             self._fresh[key] = (before, digest, at)
         return digest
 
-    def save(self) -> None:
+    def save(self, *, wait: bool = False) -> None:
         """Remember what was hashed since the last save; writes nothing when nothing was.
 
-        Entries whose signature could still hide a change are hashed once more after the clock's step, and
-        kept only if nothing changed.
+        An entry whose signature could still hide a change is not remembered.
+
+        Args:
+            wait: wait for the clock's step instead, hash such files once more, and remember them if nothing
+                changed.
         """
         if not self._fresh:
             return
-        racy = [key for key, (found, _, at) in self._fresh.items() if is_racy(found, at)]
-        if racy:
+        if wait:
+            racy = [key for key, (found, _, at) in self._fresh.items() if is_racy(found, at)]
             wait_until_not_racy(self._fresh[key][0] for key in racy)
-        records = []
-        for key, (found, digest, at) in list(self._fresh.items()):
-            if is_racy(found, at):
-                _, absolute = self._key(key)
-                if self._hash(key, absolute) is None:
-                    continue
-                found, digest, at = self._fresh[key]
-                if is_racy(found, at):
-                    continue
-            records.append((key, (found, digest)))
-        self._log.put(records)
-        self._fresh.clear()
-        self._log.refresh()
+            for key in racy:
+                self._hash(key, self._key(key)[1])
+        settled = {key: entry for key, entry in self._fresh.items() if not is_racy(entry[0], entry[2])}
+        self._log.put([(key, (found, digest)) for key, (found, digest, _) in settled.items()])
+        for key in settled:
+            del self._fresh[key]

@@ -93,8 +93,24 @@ class RecordLog:
         return iter(list(self._read()))
 
     def refresh(self) -> None:
-        """Forget what was read; the next use reads the file again."""
-        self._places = None
+        """See what other processes have appended since; costs one `stat` when nothing was."""
+        if self._places is None:
+            return
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._places = None
+            return
+        try:
+            status = os.fstat(descriptor)
+            if self._seen != (status.st_dev, status.st_ino) or status.st_size < self._end:
+                self._places = None
+            elif status.st_size > self._end:
+                tail = os.pread(descriptor, status.st_size - self._end, self._end)
+                self._data = self._data[: self._end] + tail
+                self._scan(self._end or len(MAGIC))
+        finally:
+            os.close(descriptor)
 
     def put(self, records: Iterable[tuple[str, Any]]) -> None:
         """Append records, in one write; they are there for every later reader, also after a SIGKILL.
@@ -113,7 +129,7 @@ class RecordLog:
         try:
             status = os.fstat(descriptor)
             if self._places is None or self._seen != (status.st_dev, status.st_ino):
-                self.refresh()
+                self._places = None
                 self._read()
             elif status.st_size > self._end:
                 self._data = self._data[: self._end] + os.pread(
@@ -173,7 +189,7 @@ class RecordLog:
         finally:
             os.close(descriptor)
         os.replace(temporary, self.path)
-        self.refresh()
+        self._places = None
 
 
 def lock(descriptor: int) -> None:

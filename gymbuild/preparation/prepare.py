@@ -126,16 +126,12 @@ class Preparer:
         record = self.record(preparation)
         known = tuple(self.inputs.observed(record, own)) if record is not None else ()
 
-        candidate = None
-        if (
-            record is None
-            or record.static_key != static_key
-            or tuple(item for item in record.inputs if item.kind in OBSERVED) != known
-        ):
-            for action in self.store.actions(static_key):
-                if self.inputs.holds(action, own):
-                    candidate = action
-                    break
+        candidate: Action | None = None
+        then = () if record is None else tuple(item for item in record.inputs if item.kind in OBSERVED)
+        if record is None or record.static_key != static_key or then != known:
+            candidate = next(
+                (action for action in self.store.actions(static_key) if self.inputs.holds(action, own)), None
+            )
         outputs = {dataset.jsonl_fpath: self.output_digest(dataset.jsonl_fpath)}
         for action in (record, candidate):
             for path, _ in action.outputs if action is not None else ():
@@ -174,7 +170,7 @@ class Preparer:
         return self.digests.get(path)
 
     def _has_judge(self, preparation: Preparation) -> bool:
-        return check_script(self.checkout.absolute(preparation.script), None).has_current_check
+        return check_script(self.checkout.absolute(preparation.script), {}).has_current_check
 
     def _verdict_key(self, preparation: Preparation, environment: Environment) -> str:
         script = self.digests.get(preparation.script)
@@ -453,13 +449,7 @@ class Preparer:
             digest = self.digests.get(kept)
             if digest is not None and (digest == action.outputs[0][1] or self.store.has(digest)):
                 return
-        place = displace(self.checkout, kept)
-        final = self.checkout.cached("displaced", output.lstrip("/") + time.strftime(".%Y%m%d-%H%M%S"))
-        if not os.path.lexists(final):
-            with contextlib.suppress(OSError):
-                os.makedirs(os.path.dirname(final), exist_ok=True)
-                os.rename(self.checkout.absolute(place), final)
-                place = self.checkout.relative(final)
+        place = displace(self.checkout, kept, output)
         say(
             f"prepare:{preparation.name}: {output} was not made by a known preparation; it is kept as {place}"
         )

@@ -1,0 +1,95 @@
+"""What the commands share: the session of a command line, and errors without a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from doit.cmd_base import DoitCmdBase
+from doit.exceptions import InvalidCommand
+
+from gymbuild import tasks
+from gymbuild.errors import EXIT_INTERRUPTED, EXIT_USAGE, GymbuildError, PreparationFailedError
+from gymbuild.session import Session
+
+
+def words_of_command_line() -> list[str]:
+    """The `name=value` words that doit has set aside for this command."""
+    from doit import doit_cmd
+
+    variables = getattr(doit_cmd, "_CMDLINE_VARS", None) or {}
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def open_session(*, parallel: bool = False) -> Session:
+    """The session of this command, in the present folder; task creators use it from now on.
+
+    Raises:
+        UsageError: a setting that cannot be used.
+    """
+    session = Session(os.getcwd(), words_of_command_line(), parallel=parallel)
+    tasks.use_session(session)
+    return session
+
+
+def guarded(function: Callable[[], Any]) -> Any:
+    """Run a command's body; what is wrong is said in a sentence, and gives the documented exit code."""
+    try:
+        return function()
+    except GymbuildError as error:
+        sys.stdout.flush()
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except PreparationFailedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.stop_exit_code
+    except BrokenPipeError:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
+    """A command of ours: it works on the session's graph and loads no task.
+
+    Subclasses define `run`, which gets the positional words and the options.
+    """
+
+    base_options = ()
+
+    def execute(self, params: Any, args: list[str]) -> Any:
+        """doit's entry: go to the checkout, make the session, run the command."""
+        return guarded(lambda: self._in_checkout(params, args))
+
+    def _in_checkout(self, params: Any, args: list[str]) -> Any:
+        root = params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py"))
+        os.chdir(root)
+        return self.run(open_session(), args, params)
+
+    def run(self, session: Session, words: list[str], options: Any) -> int:
+        """The command itself.
+
+        Args:
+            session: of this command line.
+            words: positional words.
+            options: the command's options by name.
+
+        Returns:
+            the exit code.
+        """
+        raise NotImplementedError
+
+
+def usage_error(command: Any, text: str) -> InvalidCommand:
+    """An error about how a command was called."""
+    return InvalidCommand(
+        f"{text}\nType `{command.bin_name} help {command.get_name()}` to see how it is used."
+    )
+
+
+__all__ = ["EXIT_USAGE", "GymbuildCommand", "guarded", "open_session", "usage_error", "words_of_command_line"]

@@ -1,0 +1,256 @@
+"""The shortest answer: everything that was asked for is current. It costs `stat` calls, and imports next to nothing.
+
+After a run, the witnesses of what it found current are kept in `.cache/index`. The next start compares them;
+if all hold, it says so and ends before doit, configs or scripts are looked at. If any does not hold, nothing
+is concluded: the whole decision is made, by content.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from gymbuild.record_log import RecordLog
+from gymbuild.witness import Signature, Witness, holds, signature, wait_until_not_racy
+
+if TYPE_CHECKING:
+    from gymbuild.session import Decided, Session
+
+FORMAT = 1
+"""Raised when what is kept here changes."""
+
+_MOST_FOLDERS = 2000
+"""Globs over more folders than this get no witness: their tasks are always decided by content."""
+
+
+def _index(root: str) -> RecordLog:
+    return RecordLog(os.path.join(root, ".cache", "index"))
+
+
+def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO) -> bool:
+    """Say that everything asked for is current, if that is known by `stat` alone.
+
+    Args:
+        root: the checkout.
+        words: names of tasks and groups.
+        argv: the whole command line; a setting or an option on it means that more has to be looked at.
+        out: where to say it.
+
+    Returns:
+        whether it was said; when not, nothing was printed and nothing is known.
+    """
+    for word in words:
+        group, colon, name = word.partition(":")
+        if group not in ("prepare", "plan") or (colon and not name) or "*" in name:
+            return False
+    if any("=" in word or word.startswith("-") for word in argv):
+        return False
+    cache = os.path.join(root, ".cache")
+    index = _index(root)
+    graph = index.get("graph")
+    if graph is None or graph["format"] != _format():
+        return False
+    if os.path.exists(os.path.join(cache, "ignored")) or _has_entries(os.path.join(cache, "journal")):
+        return False
+    tasks: dict[str, bool] = {}
+    skipped = 0
+    texts = []
+    for word in words:
+        group, colon, _ = word.partition(":")
+        if colon:
+            task = graph["names"].get(word)
+            if task is None:
+                return False
+            tasks[task] = True
+        else:
+            for task in graph["groups"][group]:
+                tasks.setdefault(task, False)
+            if graph["skipped"][group]:
+                texts.append(graph["skipped"][group][0])
+                skipped += graph["skipped"][group][1]
+    preparations: dict[str, bool] = {}
+    witnesses: list[Witness] = [graph["witness"]]
+    for task in tasks:
+        entry = index.get("task:" + task)
+        if entry is None:
+            return False
+        witnesses.append(entry[0])
+        if entry[1] is not None:
+            preparations.setdefault(entry[1], tasks[task])
+    for task in preparations:
+        if task not in tasks:
+            entry = index.get("task:" + task)
+            if entry is None:
+                return False
+            witnesses.append(entry[0])
+    if not all(holds(witness, root) for witness in witnesses):
+        return False
+    for task, named in {**preparations, **tasks}.items():
+        tasks[task] = tasks.get(task, False) or named
+    lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
+    closing = f"nothing to do: {len(tasks)} current" + (f", {skipped} skipped" if skipped else "")
+    out.write("".join([*(text + "\n" for text in texts), *lines, closing + "\n"]))
+    out.flush()
+    return True
+
+
+def _order(task: str) -> tuple[bool, str]:
+    return (task.startswith("plan:"), task)
+
+
+def _has_entries(folder: str) -> bool:
+    """Whether a folder, or one below it, has any file."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(not entry.is_dir() or _has_entries(entry.path) for entry in entries)
+    except OSError:
+        return False
+
+
+def _format() -> tuple[int, str]:
+    from gymbuild import __version__
+
+    return (FORMAT, __version__)
+
+
+def remember(session: Session, words: Sequence[str]) -> None:
+    """Keep witnesses of what a run has found or made current. Writes nothing when all that is known already.
+
+    Args:
+        session: of the run; one with settings is not remembered.
+        words: what it was asked for.
+    """
+    if session.words or session.always:
+        return
+    import sys
+
+    from gymbuild.errors import GymbuildError
+
+    try:
+        _remember(session, words)
+    except (GymbuildError, OSError) as error:
+        # only time is lost: the next start decides by content
+        print(f"warning: .cache/index: {error}; the next start will be slower", file=sys.stderr)
+
+
+def _remember(session: Session, words: Sequence[str]) -> None:
+    from gymbuild.session import Session as NewSession
+
+    assert session.decided is not None
+    root = session.checkout.root
+    first = _observations(session, session.decided)
+    wait_until_not_racy(found for witness in first.values() for _, found in witness[0][0])
+    # Everything is decided once more, by content, now that no change could hide behind a signature.
+    again = NewSession(root)
+    decided = again.decide(words)
+    found = _observations(again, decided)
+    index = _index(root)
+    records = [
+        (key, value)
+        for key, value in [*found.items(), ("graph", _graph_record(again))]
+        if index.get(key) != value and holds(value["witness"] if key == "graph" else value[0], root)
+    ]
+    again.preparer.digests.save(wait=True)
+    index.put(records)
+
+
+def _graph_record(session: Session) -> dict[str, Any]:
+    from gymbuild.commands.run import skipped_text
+    from gymbuild.config.catalog import load_catalog
+
+    graph = session.graph
+    catalog = load_catalog(session.checkout)
+    names = {f"prepare:{name}": f"prepare:{name}" for name in graph.preparations}
+    for benchmark, name in graph.aliases.items():
+        names.setdefault(f"prepare:{benchmark}", f"prepare:{name}")
+    names.update({f"plan:{name}": f"plan:{name}" for name in graph.benchmarks})
+    skipped: dict[str, Any] = {}
+    for group in ("prepare", "plan"):
+        decided = {f"{group}:{name}": [str(error)] for name, error in graph.problems.items()}
+        skipped[group] = [skipped_text(decided), len(decided)] if decided else None
+    return {
+        "format": _format(),
+        "witness": catalog.witness,
+        "names": names,
+        "groups": {
+            "prepare": [f"prepare:{name}" for name in graph.preparations],
+            "plan": [f"plan:{name}" for name in graph.benchmarks],
+        },
+        "skipped": skipped,
+    }
+
+
+def _observations(session: Session, decided: Decided) -> dict[str, tuple[Witness, str | None]]:
+    """The witness of every task that is current, by index key; for a plan with the preparation it is made from."""
+    found: dict[str, tuple[Witness, str | None]] = {}
+    for name, assessment in decided.current.items():
+        witness = _preparation_witness(session, name, assessment)
+        if witness is not None:
+            found[f"task:prepare:{name}"] = (witness, None)
+    for name, plan in decided.plans.items():
+        if not plan.reasons:
+            benchmark = session.graph.benchmarks[name]
+            paths = [plan.path, "nemo_gym/package_info.py", "pyproject.toml"]
+            if benchmark.dataset.prompt_config:
+                paths.append(benchmark.dataset.prompt_config)
+            source = f"prepare:{session.graph.aliases[name]}"
+            found[f"task:plan:{name}"] = ((_signatures(session, paths), ()), source)
+    return found
+
+
+def _signatures(session: Session, paths: Iterable[str]) -> tuple[tuple[str, Signature | None], ...]:
+    return tuple((path, signature(session.checkout.absolute(path))) for path in dict.fromkeys(paths))
+
+
+def _preparation_witness(session: Session, name: str, assessment: Any) -> Witness | None:
+    from gymbuild.digests import variable_digest
+    from gymbuild.environments import environment_witness
+    from gymbuild.inputs import declared_files, source_files
+
+    preparation = session.graph.preparations[name]
+    action = assessment.decision.action
+    if action is None:
+        return None
+    paths = [preparation.script]
+    folders: list[str] = []
+    for item in action.inputs:
+        if item.kind in ("import", "data", "output", "missing", "present", "listing", "lock"):
+            paths.append(item.name)
+        elif item.kind == "declared":
+            paths += declared_files(session.checkout, item.name)
+            folders.append(_literal(item.name))
+        elif item.kind == "editable":
+            paths += source_files(session.checkout, item.name)
+            folders.append(item.name)
+    for folder in folders:
+        below = [folder]
+        for parent, names, _ in os.walk(session.checkout.absolute(folder)):
+            below += [session.checkout.relative(os.path.join(parent, name)) for name in names]
+            if len(below) > _MOST_FOLDERS:
+                return None
+        paths += below
+    paths += [path for path, _ in action.outputs]
+    entries = dict(_signatures(session, paths))
+    entries.update(environment_witness(assessment.environment, session.checkout))
+    for item in action.inputs:
+        # a path that must not be there: whatever is found now, its absence is what was compared
+        if item.kind == "missing" and entries[item.name] is not None:
+            return None
+    variables = tuple((name, variable_digest(name)) for name in sorted(set(preparation.dataset.prepare_env)))
+    return (tuple(entries.items()), variables)
+
+
+def _literal(pattern: str) -> str:
+    """The folder that a glob starts from: its parts before the first wildcard."""
+    parts = pattern.split("/")
+    for position, part in enumerate(parts):
+        if any(char in part for char in "*?["):
+            return "/".join(parts[:position]) or "."
+    return "/".join(parts[:-1]) or "."
+
+
+def forget(session: Session) -> None:
+    """Drop every witness: the next start decides by content."""
+    index = _index(session.checkout.root)
+    index.put([(key, None) for key in index.keys()])
