@@ -740,7 +740,7 @@ class ScriptFinder:
 
     def __init__(self, root: str, script: str) -> None:
         self.folders = {}
-        self.placeholders: set[str] = set()
+        self.placeholders: dict[str, list[str]] = {}
         parts = script.split("/")
         stem = parts[-1][:-3] if parts[-1].endswith(".py") else parts[-1]
         self.module = ".".join([*parts[:-1], stem])
@@ -748,16 +748,17 @@ class ScriptFinder:
         folder, name = root, ""
         for part in parts[:-1]:
             folder += "/" + part
-            self._pieces(name, part)
+            self._pieces(name, part, [])
             name = name + "." + part if name else part
             self.folders[name] = folder
-        self._pieces(name, stem)
+        self._pieces(name, stem, [folder])  # its relative imports lead to the folder that it is in
 
-    def _pieces(self, name: str, part: str) -> None:
+    def _pieces(self, name: str, part: str, locations: list[str]) -> None:
+        """Python will ask for a package of each beginning of a name with dots in it."""
         pieces = part.split(".")
         for end in range(1, len(pieces)):
             piece = ".".join(pieces[:end])
-            self.placeholders.add(name + "." + piece if name else piece)
+            self.placeholders[name + "." + piece if name else piece] = locations
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname == self.module:
@@ -771,6 +772,7 @@ class ScriptFinder:
         if folder is None:
             if spec is None:
                 spec = _bootstrap.ModuleSpec(fullname, None, is_package=True)
+                spec.submodule_search_locations.extend(self.placeholders[fullname])
             return spec
         if spec is not None and folder in list(spec.submodule_search_locations or ()):
             return spec

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from gymbuild.preparation.observe import Observations
 
 from .places import SCRIPT, VERSIONS, ScriptCheckout, find_python
@@ -323,17 +324,10 @@ CASES = [
         for path in (".cache/a", ".git/HEAD", "shared/.git/HEAD", "shared/__pycache__/x", ".cacheless", ".gitignore"):
             open(path).close()
         """,
-        {
-            path: ""
-            for path in (
-                ".cache/a",
-                ".git/HEAD",
-                "shared/.git/HEAD",
-                "shared/__pycache__/x",
-                ".cacheless",
-                ".gitignore",
-            )
-        },
+        dict.fromkeys(
+            (".cache/a", ".git/HEAD", "shared/.git/HEAD", "shared/__pycache__/x", ".cacheless", ".gitignore"),
+            "",
+        ),
         data=(".cacheless", ".gitignore"),
         absent=(".cache/a", ".git/HEAD", "shared/.git/HEAD", "shared/__pycache__/x"),
     ),
