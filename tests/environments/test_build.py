@@ -438,17 +438,22 @@ def test_a_builder_that_dies_takes_uv_along_and_the_next_one_builds(
 
 def test_the_lock_of_a_killed_builder_is_held_until_its_last_process_is_gone(place: Place) -> None:
     env = place.environment(slow_dataset(place))
-    process = builder(place, env)
+    first = builder(place, env)
     wait_for(lambda: tries(place))
-    process.kill()
-    process.communicate()
-    place.write("lib/go", "")
-    # taken over at once, while the old uv may still be ending
-    python = place.build(env)
-    assert all(not is_alive(pid) for pid in tries(place))
-    assert "slow" in versions_in(python)
-    time.sleep(0.2)
-    assert "slow" in versions_in(python)
+    guard = os.getpgid(tries(place)[0])
+    os.kill(guard, signal.SIGSTOP)  # so that what is left of the first build does not end yet
+    try:
+        first.kill()
+        first.communicate()
+        second = builder(place, env)
+        assert second.stdout and "waiting for" in second.stdout.readline()
+        assert is_alive(tries(place)[0])
+        place.write("lib/go", "")
+    finally:
+        os.kill(guard, signal.SIGCONT)
+    second.communicate()
+    assert second.returncode == 0
+    assert "slow" in versions_in(venv_python(env, place.checkout))
 
 
 def test_an_unfinished_venv_is_thrown_away(place: Place) -> None:

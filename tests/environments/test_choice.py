@@ -17,7 +17,7 @@ from gymbuild.environments import Environment, environment_witness
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.locked import requirement_lines
 from gymbuild.errors import ConfigError, UsageError
-from gymbuild.witness import holds
+from gymbuild.witness import holds, signature, wait_until_not_racy
 
 from .conftest import SCRIPT, Place, metadata, wheel
 
@@ -275,6 +275,7 @@ def test_an_interpreter_that_was_replaced_is_looked_at_again(place: Place) -> No
     python = place.root / "python"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
+    wait_until_not_racy([signature(str(python))])  # a younger one would not be remembered at all
     dataset = place.benchmark("x")
     place.environment(dataset, "./python")
     python.write_text("#!/bin/sh\necho changed >&2; exit 1\n")
