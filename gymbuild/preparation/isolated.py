@@ -242,15 +242,22 @@ def _on_open(recorder: Recorder, args: tuple[Any, ...]) -> None:
 
 
 def _on_list(recorder: Recorder, args: tuple[Any, ...]) -> None:
-    caller = sys._getframe(2).f_code
-    if caller.co_name == "_fill_cache" and "importlib" in caller.co_filename:
+    caller = sys._getframe(2)
+    if caller.f_code.co_name == "_fill_cache" and "importlib" in caller.f_code.co_filename:
         return  # the import system's own cache of names: what it looks for is observed where it looks
+    if str(caller.f_globals.get("__name__")).endswith(_PACKAGE_SEARCH):
+        return
     path = args[0]
     if type(path) is int:
         path = _folder_of(path)
     name = recorder.relative("." if path is None else path)
     if name is not None:
         recorder.listed(name)
+
+
+_PACKAGE_SEARCH = ("importlib.metadata", "importlib_metadata", "pkg_resources")
+"""What lists every folder of `sys.path`, the checkout first, to find out which packages are installed; other
+packages carry copies of it."""
 
 
 def _on_mkdir(recorder: Recorder, args: tuple[Any, ...]) -> None:
@@ -444,7 +451,7 @@ class _WrappedStat(_Wrapped):
         recorder.thread.inside = True
         try:
             name = recorder.relative(path, kwargs.get("dir_fd"))
-            if name is None or name == ".":
+            if name is None or name == "." or (not found and ("m", name) in recorder.seen):
                 return
             asker = _asker(sys._getframe(2))
             if asker == "resolve":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,12 +125,11 @@ def inputs_of(events: Iterable[Event], own: Sequence[str], root: str) -> Observa
     listings: dict[str, list[tuple[str, bool]]] = {}
     made: set[str] = set()
     made_trees: set[str] = set()
+    removed: set[str] = set()
     written: dict[str, None] = {}
 
     def is_made(path: str) -> bool:
-        if path in made or path in made_trees:
-            return True
-        return any(parent in made_trees for parent in _parents(path))
+        return path in made or _is_below(path, made_trees)
 
     def found(path: str) -> bool:
         """Whether a path that is there is of the run's own making."""
@@ -171,22 +170,22 @@ def inputs_of(events: Iterable[Event], own: Sequence[str], root: str) -> Observa
                 made.add(path)
                 if operation == "d":
                     made_trees.add(path)
-                    for other in [other for other in missing if other.startswith(path + "/")]:
-                        del missing[other]
         elif operation == "x":
             # what the script removes it has at its own disposal: whether it is there says nothing about the result
             if path not in files:
                 made.add(path)
-            for table in (present, listings):
-                for other in [other for other in table if other == path or other.startswith(path + "/")]:
-                    del table[other]
+            removed.add(path)
 
     kept = tuple(path for path in sorted(written) if os.path.lexists(os.path.join(root, path)))
     no_inputs = made | made_trees
     return Observations(
         files=dict(sorted(files.items())),
-        missing=tuple(sorted(missing)),
-        present=dict(sorted((path, kind) for path, kind in present.items() if path not in files)),
+        missing=tuple(sorted(path for path in missing if not _is_below(path, made_trees))),
+        present={
+            path: kind
+            for path, kind in sorted(present.items())
+            if path not in files and not _is_below(path, removed)
+        },
         listings={
             folder: tuple(
                 (name, is_folder)
@@ -197,6 +196,7 @@ def inputs_of(events: Iterable[Event], own: Sequence[str], root: str) -> Observa
                 and not is_own(path)
             )
             for folder, names in sorted(listings.items())
+            if not _is_below(folder, removed)
         },
         written=kept,
     )
@@ -224,6 +224,11 @@ def ignored_names(folder: str, names: Iterable[str], written: Iterable[str], own
         if path in made or path in above_own or is_own(path):
             result.add(name)
     return result
+
+
+def _is_below(path: str, folders: Set[str]) -> bool:
+    """Whether one of the folders is the path itself or above it."""
+    return path in folders or any(parent in folders for parent in _parents(path))
 
 
 def _parents(path: str) -> list[str]:

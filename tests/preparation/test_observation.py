@@ -403,6 +403,17 @@ CASES = [
         absent=("scratch", "scratch/old.txt", "scratch/deep", "scratch/deep/old.txt"),
     ),
     Case(
+        "The checkout, as a place where",
+        """
+        import importlib.metadata
+        try:
+            importlib.metadata.version("surely-not-installed")
+        except importlib.metadata.PackageNotFoundError:
+            pass
+        """,
+        absent=(".",),
+    ),
+    Case(
         "A file that a program other than Python reads",
         "subprocess.run(['cat', 'shared/a.txt'], check=True)",
         absent=("shared/a.txt",),
