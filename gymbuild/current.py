@@ -146,11 +146,12 @@ def _remember(session: Session, words: Sequence[str]) -> None:
     decided = again.decide(words)
     found = _observations(again, decided)
     index = _index(root)
-    records = [
-        (key, value)
-        for key, value in [*found.items(), ("graph", _graph_record(again))]
-        if index.get(key) != value and holds(value["witness"] if key == "graph" else value[0], root)
+    graph = _graph_record(again)
+    records: list[tuple[str, Any]] = [
+        (key, value) for key, value in found.items() if index.get(key) != value and holds(value[0], root)
     ]
+    if index.get("graph") != graph and holds(graph["witness"], root):
+        records.append(("graph", graph))
     again.preparer.digests.save(wait=True)
     index.put(records)
 
@@ -253,4 +254,4 @@ def _literal(pattern: str) -> str:
 def forget(session: Session) -> None:
     """Drop every witness: the next start decides by content."""
     index = _index(session.checkout.root)
-    index.put([(key, None) for key in index.keys()])
+    index.put([(key, None) for key in index.names()])

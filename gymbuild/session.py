@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gymbuild.datasets import Dataset
+from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.environments import Environment
 from gymbuild.errors import ConfigError, GymbuildError, UsageError
 from gymbuild.graph import Graph, Preparation, build_graph
@@ -113,7 +113,7 @@ class Session:
         }
         return build_graph(self.checkout, changed, problems, map(with_arguments, others))
 
-    def _named_outputs(self, graph: Graph, benchmarks: dict[str, object]) -> set[str]:
+    def _named_outputs(self, graph: Graph, benchmarks: Mapping[str, Benchmark]) -> set[str]:
         outputs = set()
         chosen = select(graph, self.named)
         for name, named in chosen.preparations.items():
@@ -122,7 +122,7 @@ class Session:
         for task, named in chosen.problems.items():
             benchmark = benchmarks.get(task.partition(":")[2])
             if named and benchmark is not None:
-                outputs.add(benchmark.dataset.jsonl_fpath)  # type: ignore[attr-defined]
+                outputs.add(benchmark.dataset.jsonl_fpath)
         return outputs
 
     @cached_property
@@ -190,14 +190,14 @@ class Session:
             _report(decided, named, task, [str(error)])
         broken: dict[str, str] = {}
         for name in self._in_order(selection.preparations):
-            named = selection.preparations.get(name)
+            named = selection.preparations.get(name, False)
             preparation = graph.preparations[name]
             try:
                 problems, assessment = self._assess(preparation)
             except GymbuildError as error:
                 problems, assessment = [str(error)], None
             if problems:
-                _report(decided, bool(named), f"prepare:{name}", problems)
+                _report(decided, named, f"prepare:{name}", problems)
                 broken[name] = "prepare:" + name
                 continue
             assert assessment is not None

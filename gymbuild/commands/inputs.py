@@ -49,13 +49,13 @@ class Inputs(GymbuildCommand):
         if options["json"]:
             print(json.dumps(listed, indent=2, ensure_ascii=False))
             return 3 if decided.named_problems else 0
-        width = max((len(item["kind"] or "") for item in listed), default=0)
-        task = None
-        for item in listed:
-            if item["task"] != task:
-                task = item["task"]
-                print(task)
-            digest = "not there" if item["digest"] is None else str(item["digest"])[:12]
-            note = "" if item["state"] == "same" else f"  ({item['state']})"
-            print(f"  {item['kind']:<{width}}  {digest:<12}  {item['name']}{note}")
+        width = max((len(str(row["kind"])) for row in listed), default=0)
+        shown = ""
+        for row in listed:
+            if row["task"] != shown:
+                shown = str(row["task"])
+                print(shown)
+            digest = "not there" if row["digest"] is None else str(row["digest"])[:12]
+            note = "" if row["state"] == "same" else f"  ({row['state']})"
+            print(f"  {row['kind']:<{width}}  {digest:<12}  {row['name']}{note}")
         return 3 if decided.named_problems else 0
