@@ -73,9 +73,10 @@ def download(revision: str) -> Path:
             cause = error.__cause__
         status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
         if isinstance(cause, FileMetadataError) or (status and status < 500 and status not in (408, 429)):
+            said = " ".join(str(cause).split()).rstrip(".")
             raise RuntimeError(
-                f"{constants.ENDPOINT} does not give {SPLIT_FILE} of {REPOSITORY} at revision {revision}. Check "
-                "`revision`, and HF_TOKEN and HF_ENDPOINT, or name a local file with `source`."
+                f"{constants.ENDPOINT} does not give {SPLIT_FILE} of {REPOSITORY} at revision {revision} ({said}). Check "
+                "`revision`, HF_TOKEN and HF_ENDPOINT, or name a local file with `source`."
             ) from cause
         why = (
             "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} cannot be reached"
