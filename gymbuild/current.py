@@ -8,6 +8,7 @@ is concluded: the whole decision is made, by content.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -108,10 +109,11 @@ def _has_entries(folder: str) -> bool:
         return False
 
 
-def _format() -> tuple[int, str]:
+def _format() -> tuple[int, str, str, str, str]:
+    """What decides besides files: this gymbuild, the Python that it runs on, and where Pythons are looked for."""
     from gymbuild import __version__
 
-    return (FORMAT, __version__)
+    return (FORMAT, __version__, sys.executable, sys.version, os.environ.get("PATH", ""))
 
 
 def remember(session: Session, words: Sequence[str]) -> None:
@@ -123,8 +125,6 @@ def remember(session: Session, words: Sequence[str]) -> None:
     """
     if session.words or session.always:
         return
-    import sys
-
     from gymbuild.errors import GymbuildError
 
     try:
@@ -213,10 +213,10 @@ def _preparation_witness(session: Session, name: str, assessment: Any) -> Witnes
     action = assessment.decision.action
     if action is None:
         return None
-    paths = [preparation.script]
+    paths = [preparation.script, *assessment.environment.inputs]
     folders: list[str] = []
     for item in action.inputs:
-        if item.kind in ("import", "data", "output", "missing", "present", "listing", "lock"):
+        if item.kind in ("import", "data", "output", "missing", "present", "listing"):
             paths.append(item.name)
         elif item.kind == "declared":
             paths += declared_files(session.checkout, item.name)
@@ -254,4 +254,4 @@ def _literal(pattern: str) -> str:
 def forget(session: Session) -> None:
     """Drop every witness: the next start decides by content."""
     index = _index(session.checkout.root)
-    index.put([(key, None) for key in index.names()])
+    index.put([(key, None) for key in list(index.keys())])

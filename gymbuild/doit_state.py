@@ -73,7 +73,7 @@ class LogBackend:
     def remove_all(self) -> None:
         """Forget every task."""
         self._ignores_changed = True
-        for task_id in {*self._log.names(), *self._tasks}:
+        for task_id in {*self._log.keys(), *self._tasks}:
             self._tasks[task_id] = {}
             self._changed[task_id] = None
         self._write()
@@ -94,7 +94,7 @@ class LogBackend:
     def _note_ignored(self) -> None:
         """Keep the marker file that tells a start without doit that some task is ignored."""
         marker = os.path.join(os.path.dirname(os.path.abspath(self.name)), IGNORES)
-        some = any((self._log.get(task_id) or {}).get(IGNORE_KEY) for task_id in list(self._log.names()))
+        some = any((self._log.get(task_id) or {}).get(IGNORE_KEY) for task_id in list(self._log.keys()))
         if some and not os.path.exists(marker):
             with open(marker, "w", encoding="ascii"):
                 pass

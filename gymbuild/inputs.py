@@ -58,12 +58,8 @@ class InputReader:
         """
         dataset = preparation.dataset
         found = [Input("script", preparation.script, self._digests.get(preparation.script))]
-        found += [
-            Input("lock", path, self._digests.get(path))
-            for path in environment.inputs
-            if path != preparation.script
-        ]
-        found.append(Input("environment", environment.kind, environment.key))
+        # the key is over all that matters of the lock, so that a comment in it changes nothing
+        found.append(Input("environment", environment.lock or environment.kind, environment.key))
         found.append(Input("args", "args", digest_bytes(args)))
         found += [Input("variable", name, variable_digest(name)) for name in sorted(set(dataset.prepare_env))]
         found += [

@@ -88,7 +88,7 @@ class RecordLog:
     def __contains__(self, key: str) -> bool:
         return key in self._read()
 
-    def names(self) -> Iterator[str]:
+    def keys(self) -> Iterator[str]:
         """Every key that has a value."""
         return iter(list(self._read()))
 

@@ -45,9 +45,8 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
 
     def skip_uptodate(self, task: Any) -> None:
         """Called for a task that is current; groups are only counted."""
-        if not task.has_subtask:
-            if not task.name.startswith("venv:"):
-                self.current += 1
+        if not task.has_subtask and not task.name.startswith("venv:"):
+            self.current += 1
             super().skip_uptodate(task)
 
     def add_success(self, task: Any) -> None:

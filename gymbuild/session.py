@@ -35,6 +35,34 @@ class Decided:
     """Tasks that were swept up in a group and cannot be built."""
     guarded: list[str] = field(default_factory=list)
     """Preparations that failed before, in a way that they would fail again."""
+    hand_all: bool = False
+    """Also what is current goes to doit, for a reporter that tells of every task."""
+
+    def tasks(self, aliases: Mapping[str, str]) -> list[str]:
+        """The names of the tasks that go to doit: what is stale, and the plans that depend on it.
+
+        Args:
+            aliases: the preparation of each benchmark.
+        """
+        preparations = [*self.stale, *(self.current if self.hand_all else ())]
+        plans = [
+            name
+            for name in self.selection.plans
+            if self.hand_all or aliases[name] in self.stale or self.plans[name].reasons
+        ]
+        return [f"prepare:{name}" for name in preparations] + [f"plan:{name}" for name in plans]
+
+    def named_current(self) -> list[str]:
+        """The tasks that were named, or are needed by one that was, and are current."""
+        chosen = self.selection
+        found = [f"prepare:{name}" for name in self.current if chosen.preparations.get(name)]
+        return found + [
+            f"plan:{name}" for name, plan in self.plans.items() if not plan.reasons and chosen.plans[name]
+        ]
+
+    def count_current(self) -> int:
+        """How many of the selected tasks are current."""
+        return len(self.current) + sum(1 for plan in self.plans.values() if not plan.reasons)
 
 
 class Session:

@@ -157,7 +157,7 @@ _WORDS = {
 def _reason(key: tuple[str, str], before: str | None, after: str | None, note: str | None = None) -> Reason:
     kind, name = key
     subject = f"{_WORDS.get(kind, kind)} {name}"
-    path = name if kind not in ("variable", "environment", "recipe") else None
+    path = name if kind not in ("variable", "args", "recipe") else None
     if kind == "missing" and before is None and after is not None:
         return Reason(
             subject, before, after, f"{name} was not there when the script looked for it, and is now", path

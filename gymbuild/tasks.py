@@ -90,15 +90,10 @@ def task_plan() -> Iterator[dict[str, Any]]:
     yield _group("plan", "reproducible plans, one per benchmark")
     session = current_session()
     decided = session.decided
-    for name in session.graph.benchmarks if decided is None else decided.selection.plans:
-        if (
-            decided is not None
-            and name in decided.plans
-            and not decided.plans[name].reasons
-            and not decided.selection.plans[name]
-        ):
-            continue
-        yield plan_task(session, name)
+    wanted = None if decided is None else set(decided.tasks(session.graph.aliases))
+    for name in session.graph.benchmarks:
+        if wanted is None or f"plan:{name}" in wanted:
+            yield plan_task(session, name)
 
 
 def _group(name: str, doc: str) -> dict[str, Any]:
@@ -106,12 +101,11 @@ def _group(name: str, doc: str) -> dict[str, Any]:
 
 
 def _selected_preparations(session: Session) -> list[str]:
-    """All preparations, or, for the command that runs tasks, those that are stale or were named."""
+    """All preparations, or, for the command that runs tasks, those that go to doit."""
     decided = session.decided
     if decided is None:
         return list(session.graph.preparations)
-    named = {name for name, is_named in decided.selection.preparations.items() if is_named}
-    return [*decided.stale, *(name for name in decided.current if name in named)]
+    return [*decided.stale, *(decided.current if decided.hand_all else ())]
 
 
 def _environment(session: Session, preparation: Preparation) -> Environment | None:
@@ -144,8 +138,6 @@ def prepare_task(session: Session, name: str) -> dict[str, Any]:
         "verbosity": 2,
         "io": {"capture": False},
     }
-    if decided is not None and name in decided.current:
-        return {**task, "uptodate": [True]}
     task["uptodate"] = [(preparation_is_current, [session, preparation])]
     task["task_dep"] = [
         f"prepare:{other}"
@@ -183,15 +175,12 @@ def plan_task(session: Session, name: str) -> dict[str, Any]:
         "io": {"capture": False},
         "uptodate": [(plan_is_current, [session, benchmark])],
     }
-    if decided is None or source in decided.stale or decided.selection.preparations.get(source):
+    if decided is None or source in decided.stale or decided.hand_all:
         task["task_dep"] = [f"prepare:{source}"]
     deps = [benchmark.dataset.jsonl_fpath]
     if benchmark.dataset.prompt_config:
         deps.append(benchmark.dataset.prompt_config)
-    if decided is not None and name in decided.plans:
-        task["uptodate"] = [not decided.plans[name].reasons]
-    else:
-        task["file_dep"] = deps
+    task["file_dep"] = deps
     return task
 
 

@@ -31,7 +31,7 @@ class Run(DoitRun):  # type: ignore[misc]
         return guarded(lambda: self._run(params, args))
 
     def _run(self, params: Any, args: list[str]) -> int:
-        from gymbuild import current, tasks
+        from gymbuild import current
         from gymbuild.commands.base import open_session, words_of_command_line
 
         self.loader.setup(params)
@@ -42,6 +42,7 @@ class Run(DoitRun):  # type: ignore[misc]
             params["num_process"] = processes
         session = open_session(parallel=(params["num_process"] or 0) > 1)
         session.always = bool(params.get("always"))
+        session.named = tuple(words)
         session.preparer.journal.recover(_say)
         decided = session.decide(words)
         if (code := self._report_problems(decided)) is not None:
@@ -49,18 +50,32 @@ class Run(DoitRun):  # type: ignore[misc]
         if session.settings.dry_run:
             return dry_run(session, decided)
         session.decided = decided
-        self._reporter: Any = None
-        try:
-            with _terminated_as_interrupted():
-                result = super().execute(params, args)
-        finally:
-            tasks.use_session(None)
-        reporter = self._reporter
-        exit_code = reporter.exit_code(result) if reporter is not None else result
-        if not (params.get("outfile") and isinstance(params["outfile"], str)) and reporter is not None:
-            _say(summary(session, decided, reporter))
+        decided.hand_all = params["reporter"] != "console"
+        exit_code = self._hand_over(session, decided, params)
         current.remember(session, words)
-        return int(exit_code or 0)
+        return exit_code
+
+    def _hand_over(self, session: Any, decided: Any, params: Any) -> int:
+        """Give doit what is stale, and say what is current."""
+        from gymbuild import tasks
+
+        chosen = [*decided.tasks(session.graph.aliases), *decided.selection.rest]
+        quiet = decided.hand_all or isinstance(params["outfile"], str)
+        if not quiet:
+            for name in decided.named_current():
+                _say(f"-- {name}")
+        self._reporter: Any = None
+        result = 0
+        if chosen:
+            try:
+                with _terminated_as_interrupted():
+                    result = super().execute(params, chosen)
+            finally:
+                tasks.use_session(None)
+        reporter = self._reporter
+        if not quiet:
+            _say(summary(decided, reporter))
+        return int(reporter.exit_code(result) if reporter is not None else result or 0)
 
     def get_reporters(self) -> dict[str, Any]:
         """doit's reporters, with ours in the place of the default."""
@@ -140,30 +155,20 @@ def skipped_text(skipped: dict[str, list[str]]) -> str:
     return "skipped, since they cannot be built:\n" + problem_text(skipped)
 
 
-def summary(session: Any, decided: Any, reporter: Any) -> str:
-    """The closing line of a run."""
-    prepared = decided.selection.preparations
-    quiet = sum(1 for name in decided.current if not prepared.get(name))
-    quiet += sum(
-        1
-        for name, plan in decided.plans.items()
-        if not plan.reasons and not decided.selection.plans.get(name)
-    )
-    current = reporter.current + quiet
-    parts = []
-    if reporter.done:
-        parts.append(f"{reporter.done} done")
-    if reporter.failed:
-        parts.append(f"{len(reporter.failed)} failed")
-    if reporter.left:
-        parts.append(f"{len(reporter.left)} left out")
-    if current:
-        parts.append(f"{current} current")
-    if decided.skipped:
-        parts.append(f"{len(decided.skipped)} skipped")
-    if not reporter.done and not reporter.failed and not reporter.left:
-        return "nothing to do: " + (", ".join(parts) if parts else "nothing was selected")
-    return ", ".join(parts)
+def summary(decided: Any, reporter: Any) -> str:
+    """The closing line of a run.
+
+    Args:
+        decided: what was to be done.
+        reporter: what was done; None when nothing had to be.
+    """
+    current = decided.count_current() + (reporter.current if reporter is not None else 0)
+    counts = [(current, "current"), (len(decided.skipped), "skipped")]
+    if reporter is None or not (reporter.done or reporter.failed or reporter.left):
+        parts = [f"{count} {word}" for count, word in counts if count]
+        return "nothing to do: " + (", ".join(parts) or "nothing was selected")
+    done = [(reporter.done, "done"), (len(reporter.failed), "failed"), (len(reporter.left), "left out")]
+    return ", ".join(f"{count} {word}" for count, word in [*done, *counts] if count)
 
 
 def dry_run(session: Any, decided: Any) -> int:
@@ -185,8 +190,7 @@ def dry_run(session: Any, decided: Any) -> int:
             _say(f"would look at plan:{name} again, after prepare:{source}")
         elif decided.plans[name].reasons:
             _say(f"would write plan:{name}\n{reasons_text(decided.plans[name].reasons)}".rstrip())
-    total = len(decided.current) + sum(1 for plan in decided.plans.values() if not plan.reasons)
-    _say(f"nothing was run (dry_run=true); {total} current")
+    _say(f"nothing was run (dry_run=true); {decided.count_current()} current")
     return 0
 
 

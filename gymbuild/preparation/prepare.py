@@ -402,7 +402,7 @@ class Preparer:
         dataset = preparation.dataset
         own = own_outputs(dataset)
         before = {(item.kind, item.name): item.state for item in assessment.known}
-        skip = {item.name for item in assessment.static if item.kind in ("script", "lock")}
+        skip = {preparation.script, *assessment.environment.inputs}
         # what an editable dependency or a declared glob covers is compared there, as a whole
         for folder in assessment.environment.editable:
             prefix = folder.rstrip("/") + "/"
@@ -496,7 +496,7 @@ class Preparer:
         inputs = list(assessment.static)
         if seen is not None:
             dataset = preparation.dataset
-            skip = {item.name for item in assessment.static if item.kind in ("script", "lock")}
+            skip = {preparation.script, *assessment.environment.inputs}
             observed, _ = self.inputs.of_run(
                 seen, {}, self._others - {dataset.jsonl_fpath}, own_outputs(dataset), skip
             )
