@@ -65,6 +65,7 @@ class Recorder:
         # The functions as they are before anything is wrapped, and that raise no audit event of interest.
         self.stat = posix.stat
         self.lstat = posix.lstat
+        self.readlink = posix.readlink
         self.getcwd = posix.getcwd
 
     def relative(self, path: Any, dir_fd: Any = None) -> str | None:
@@ -505,18 +506,22 @@ def _asker(frame: FrameType | None) -> str | None:
 def _note_presence(recorder: Recorder, name: str, only_presence: bool) -> None:
     if ("p", name) in recorder.seen and only_presence:
         return
+    path = recorder.prefix + name
     try:
-        status = recorder.stat(recorder.prefix + name)
+        status = recorder.stat(path)
     except OSError:
+        recorder.missing(name)  # a symlink that leads nowhere
         return
-    kind = status.st_mode & 0o170000
-    if kind == 0o040000:
-        recorder.note("p", name, "folder")
-    elif kind == 0o100000:
-        if only_presence:
-            recorder.note("p", name, "file")
-        else:
-            recorder.note("r", name, _signature(status))
+    kind = {0o040000: "folder", 0o100000: "file"}.get(status.st_mode & 0o170000, "other")
+    if kind == "file" and not only_presence:
+        recorder.note("r", name, _signature(status))
+        return
+    try:
+        target = recorder.readlink(path)
+    except OSError:
+        recorder.note("p", name, kind)
+    else:
+        recorder.note("p", name, "link:" + target + ":" + kind)
 
 
 class _WrappedAnswer(_WrappedStat):
@@ -547,7 +552,7 @@ class _WrappedReadlink(_Wrapped):
             try:
                 name = recorder.relative(args[0] if args else kwargs.get("path"), kwargs.get("dir_fd"))
                 if name is not None:
-                    recorder.note("p", name, "link:" + os.fsdecode(result))
+                    _note_presence(recorder, name, True)
             except Exception:
                 pass
             finally:

@@ -15,7 +15,7 @@ Event = tuple[int, str, str, Any]
 """Monotonic time in ns; operation; path relative to the checkout; detail.
 
 Operations: `i` imported and `r` read (detail: signature), `m` looked for and not there, `p` looked for and there
-(detail: `file`, `folder` or `link:TARGET`), `l` listed (detail: names), `w` opened for writing, `d` made under this
+(detail: as `presence` says), `l` listed (detail: names), `w` opened for writing, `d` made under this
 name with all that is below it, `x` removed or renamed away."""
 
 
@@ -28,7 +28,8 @@ class Observations:
     missing: tuple[str, ...] = ()
     """Paths that were looked for and not there."""
     present: Mapping[str, str] = field(default_factory=dict)
-    """Paths of which only the existence was asked: `file`, `folder`, or `link:TARGET`, as `presence` says."""
+    """Paths of which only the existence was asked, or where a symlink leads, as `presence` says: `file`, `folder`,
+    `other`, or for a symlink `link:TARGET:file` and so on."""
     listings: Mapping[str, tuple[tuple[str, bool], ...]] = field(default_factory=dict)
     """Folders that were listed: sorted names with whether each is a folder, at the first use, without what is no
     input. `gymbuild.digests.listing_digest(folder, ignored_names(folder))` digests the same value."""
@@ -64,21 +65,22 @@ class Observations:
 
 
 def presence(path: str) -> str | None:
-    """What `Observations.present` would say of `path` (absolute) now, or None when nothing is there."""
-    try:
-        return "link:" + os.readlink(path)
-    except OSError:
-        pass
-    return reached(path)
+    """What `Observations.present` would say of `path` (absolute) now, or None when nothing is there.
 
-
-def reached(path: str) -> str | None:
-    """`file` or `folder`, after symlinks; None when nothing is there, `other` for what is neither."""
+    A symlink that leads nowhere is nothing.
+    """
     if os.path.isdir(path):
-        return "folder"
-    if os.path.isfile(path):
-        return "file"
-    return "other" if os.path.exists(path) else None
+        reached = "folder"
+    elif os.path.isfile(path):
+        reached = "file"
+    elif os.path.exists(path):
+        reached = "other"
+    else:
+        return None
+    try:
+        return f"link:{os.readlink(path)}:{reached}"
+    except OSError:
+        return reached
 
 
 def read_events(folder: str) -> list[Event]:

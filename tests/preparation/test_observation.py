@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.preparation.observe import Observations
+from gymbuild.preparation.observe import Observations, presence
 
 from .places import SCRIPT, VERSIONS, ScriptCheckout, find_python
 
@@ -146,7 +146,7 @@ CASES = [
         (Path("linked") / "a.txt").resolve().read_text()
         """,
         data=("shared/a.txt",),
-        present={"shared/link.txt": "link:a.txt", "linked": "link:shared"},
+        present={"shared/link.txt": "link:a.txt:file", "linked": "link:shared:folder"},
     ),
     Case(
         "A path that is opened and is not there",
@@ -552,6 +552,28 @@ def test_the_signature_is_the_one_of_the_first_use(place: ScriptCheckout) -> Non
         (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns),
     )
     assert "shared/a.txt" in seen.written
+
+
+def test_presence_is_told_the_same_way_afterwards(place: ScriptCheckout) -> None:
+    place.write("shared/a.txt", "")
+    (place.root / "link").symlink_to("shared/a.txt")
+    (place.root / "dangling").symlink_to("nowhere")
+    place.script(
+        """
+        for name in ("shared", "shared/a.txt", "link", "dangling", "nothing"):
+            os.path.exists(name), os.path.realpath(name), os.path.islink(name)
+        """
+    )
+    seen = place.run().observations
+    assert set(seen.present) == {"shared", "shared/a.txt", "link"}
+    assert {"dangling", "nothing"} <= set(seen.missing)
+    for path, kind in seen.present.items():
+        assert presence(str(place.root / path)) == kind
+    for path in seen.missing:
+        assert presence(str(place.root / path)) is None
+    (place.root / "link").unlink()
+    (place.root / "link").symlink_to("shared")
+    assert presence(str(place.root / "link")) != seen.present["link"]
 
 
 def test_what_was_seen_survives_its_plain_form(place: ScriptCheckout) -> None:
