@@ -35,6 +35,8 @@ class HubServer:
     """What a client has to send; None when everybody may read."""
     failing: int | None = None
     """A status that answers everything while it is set."""
+    breaking_off: bool = False
+    """While it is set, the connection is closed where a large file's bytes should come."""
     requests: list[Request] = field(default_factory=list)
     """Every request to the hub itself, in the order of arrival."""
     downloads: list[Request] = field(default_factory=list)
@@ -194,7 +196,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if with_body:
+        if with_body and self.stores and self.served.breaking_off:
+            # Not a part of them: a client that goes on where it left off would have them all in the end.
+            self.close_connection = True
+        elif with_body:
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -78,9 +78,11 @@ def download(revision: str) -> Path:
                 f"{constants.ENDPOINT} does not give {SPLIT_FILE} of {REPOSITORY} at revision {revision} ({said}). Check "
                 "`revision`, HF_TOKEN and HF_ENDPOINT, or name a local file with `source`."
             ) from cause
-        why = (
-            "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} cannot be reached"
-        )
+        why = f"{constants.ENDPOINT} cannot be reached"
+        if status:
+            why = f"{constants.ENDPOINT} answers with status {status}"
+        if constants.HF_HUB_OFFLINE:
+            why = "HF_HUB_OFFLINE is set"
         raise ConnectionError(
             f"{why}, and the cache of the hub's client does not hold {REPOSITORY} at revision {revision}. Try again "
             "with the network, name another hub with HF_ENDPOINT, or a local file with `source`."

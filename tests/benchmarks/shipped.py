@@ -107,6 +107,8 @@ class Prepared:
     """What `prepare` returned; None when it raised."""
     error: str
     """The type and the message of what it raised, else empty."""
+    may_pass: bool
+    """Whether gymbuild's runner takes what was raised for a trouble that may pass (exit code 75, not 76)."""
     printed: str
 
     @property
@@ -122,12 +124,15 @@ class Prepared:
 
 
 _CALL = """
-import importlib, json, sys
-module, args, answer = sys.argv[1:]
+import importlib, importlib.util, json, sys
+module, args, answer, runner = sys.argv[1:]
 try:
     result = {"fpath": str(importlib.import_module(module).prepare(**json.loads(args)))}
 except Exception as error:
-    result = {"error": f"{type(error).__name__}: {error}"}
+    spec = importlib.util.spec_from_file_location("runner", runner)
+    isolated = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(isolated)
+    result = {"error": f"{type(error).__name__}: {error}", "may_pass": isolated.may_pass(error)}
 with open(answer, "w") as output:
     json.dump(result, output)
 """
@@ -146,8 +151,17 @@ def run_prepare(
         args: for `prepare`.
     """
     answer = checkout / "answer.json"
+    runner = REPOSITORY / "gymbuild" / "preparation" / "isolated.py"
     done = subprocess.run(
-        [str(python), "-c", _CALL, f"benchmarks.{benchmark}.prepare", json.dumps(args), str(answer)],
+        [
+            str(python),
+            "-c",
+            _CALL,
+            f"benchmarks.{benchmark}.prepare",
+            json.dumps(args),
+            str(answer),
+            str(runner),
+        ],
         cwd=checkout,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -158,4 +172,4 @@ def run_prepare(
     assert done.returncode == 0, done.stdout
     result = json.loads(answer.read_text())
     fpath = Path(result["fpath"]) if "fpath" in result else None
-    return Prepared(fpath, result.get("error", ""), done.stdout)
+    return Prepared(fpath, result.get("error", ""), result.get("may_pass", False), done.stdout)
