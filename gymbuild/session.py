@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.environments import Environment
@@ -12,7 +15,14 @@ from gymbuild.errors import ConfigError, GymbuildError, UsageError
 from gymbuild.graph import Graph, Preparation, build_graph
 from gymbuild.paths import Checkout
 from gymbuild.planning import Planner, PlanState
-from gymbuild.preparation.failures import drop_guards, guarded, read_failure, still_fails
+from gymbuild.preparation.failures import (
+    KIND,
+    drop_guards,
+    failure_path,
+    guarded,
+    read_failure,
+    still_fails,
+)
 from gymbuild.preparation.prepare import Assessment, Preparer
 from gymbuild.preparation.signatures import check_script
 from gymbuild.selection import Selection, nearest, select
@@ -80,13 +90,17 @@ class Session:
         self.settings: Settings = parse_settings(words)
         self.parallel = parallel
         self.always = False
+        self.started = time.time()
         self.named: tuple[str, ...] = ()
         """Words that name tasks: arguments from the command line go to their datasets only."""
         self.decided: Decided | None = None
         """Set for the command that runs tasks: task creators then make the tasks that have to run."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_unpickle, (self.checkout.root, self.words, self.parallel, self.always, self.named))
+        return (
+            _unpickle,
+            (self.checkout.root, self.words, self.parallel, self.always, self.named, self.started),
+        )
 
     # -- the graph -----------------------------------------------------------------------------------------------
 
@@ -185,6 +199,19 @@ class Session:
         if isinstance(found, GymbuildError):
             raise found
         return found
+
+    def failed_environment(self, preparation: Preparation) -> Any:
+        """The failure of a preparation whose environment could not be built earlier in this run, or None."""
+        from gymbuild.errors import EXIT_FAILED, EXIT_MAY_PASS
+        from gymbuild.reporter import GymbuildTaskFailed
+
+        record = read_failure(self.checkout, preparation.name)
+        if record is None or record.get("action") != "environment":
+            return None
+        if os.stat(failure_path(self.checkout, preparation.name)).st_mtime < self.started:
+            return None
+        code = EXIT_FAILED if record.get("kind") == KIND else EXIT_MAY_PASS
+        return GymbuildTaskFailed("its environment could not be built", code)
 
     def upstream(self, preparation: Preparation) -> list[str]:
         """The preparations whose outputs this one's script was seen to read, or declares as inputs."""
@@ -324,11 +351,10 @@ def _report(decided: Decided, named: bool, task: str, problems: list[str]) -> No
 
 
 def _unpickle(
-    root: str, words: tuple[str, ...], parallel: bool, always: bool, named: tuple[str, ...]
+    root: str, words: tuple[str, ...], parallel: bool, always: bool, named: tuple[str, ...], started: float
 ) -> Session:
     session = Session(root, words, parallel=parallel)
-    session.always = always
-    session.named = named
+    session.always, session.named, session.started = always, named, started
     return session
 
 

@@ -219,6 +219,9 @@ def run_preparation(session: Session, preparation: Preparation) -> Any:
     end_with_parent()
 
     def prepare() -> Any:
+        failed = session.failed_environment(preparation)
+        if failed is not None:
+            return failed
         outcome = session.preparer.prepare(preparation, _say, always=session.always)
         facts = []
         if outcome.rows is not None:
@@ -305,6 +308,8 @@ def build_venv(session: Session, users: list[Preparation]) -> Any:
                 session.preparer.fail_environment(preparation, error)
             raise
         return True
+
+    # doit runs a task also when its setup task has failed: run_preparation finds the records that are made here
 
     return _guarded(build)
 

@@ -261,7 +261,7 @@ def _package_version(source: str) -> str | None:
     """`__version__` of a package_info module, read without running it: a literal, or made of MAJOR, MINOR, …"""
     names = dict(re.findall(r"^(\w+)\s*=\s*[\"']?([\w.+-]*)[\"']?\s*(?:#.*)?$", source, re.MULTILINE))
     if re.fullmatch(r"\d[\w.+-]*", names.get("__version__", "")):
-        return names["__version__"]
+        return str(names["__version__"])
     if {"MAJOR", "MINOR", "PATCH"} <= names.keys():
         return f"{names['MAJOR']}.{names['MINOR']}.{names['PATCH']}{names.get('PRE_RELEASE', '')}"
     return None
