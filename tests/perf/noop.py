@@ -24,7 +24,9 @@ HERE = Path(__file__).resolve().parents[2]
 
 def main() -> None:
     """Measure, and print a line for each command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--benchmark", default="human_eval")
     arguments = parser.parse_args()
@@ -56,7 +58,9 @@ def measure(folder: Path, runs: int, benchmark: str) -> None:
     }
     for command, cwd in commands.values():  # prepares, and settles what later starts compare
         subprocess.run(command, cwd=cwd, env=environment, check=True, stdout=subprocess.DEVNULL)
-        said = subprocess.run(command, cwd=cwd, env=environment, check=True, capture_output=True, text=True).stdout
+        said = subprocess.run(
+            command, cwd=cwd, env=environment, check=True, capture_output=True, text=True
+        ).stdout
         assert cwd == empty or "nothing to do" in said, said
 
     times: dict[str, list[float]] = {name: [] for name in commands}
