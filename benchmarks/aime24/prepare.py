@@ -50,7 +50,7 @@ def prepare(revision: str = REVISION, source: str | None = None) -> Path:
     with open(OUTPUT_FPATH, "w", encoding="utf-8", newline="\n") as output:
         for row in rows:
             output.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{len(rows)} problems written to {OUTPUT_FPATH}")
+    print(f"{len(rows)} problems written to {OUTPUT_FPATH.name}")
     return OUTPUT_FPATH
 
 

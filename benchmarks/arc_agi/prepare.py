@@ -46,7 +46,7 @@ def prepare(dataset: str = "arcagi", split: str = "eval") -> Path:
         for task_id, task in sorted(tasks.items()):
             row = row_of(task_id, task, dataset, split)
             output.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{len(tasks)} tasks of {dataset}, {split}, written to {OUTPUT_FPATH}")
+    print(f"{len(tasks)} tasks of {dataset}, {split}, written to {OUTPUT_FPATH.name}")
     return OUTPUT_FPATH
 
 

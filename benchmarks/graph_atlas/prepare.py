@@ -54,7 +54,7 @@ def prepare(
             }
             output.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
             count += 1
-    print(f"{count} graphs, {invariant}, written to {OUTPUT_FPATH}")
+    print(f"{count} graphs, {invariant}, written to {OUTPUT_FPATH.name}")
     return OUTPUT_FPATH
 
 

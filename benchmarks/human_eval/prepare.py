@@ -35,7 +35,7 @@ def prepare() -> Path:
     with open(OUTPUT_FPATH, "w", encoding="utf-8", newline="\n") as output:
         for problem in problems:
             output.write(json.dumps(row_of(problem), ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{len(problems)} problems written to {OUTPUT_FPATH}")
+    print(f"{len(problems)} problems written to {OUTPUT_FPATH.name}")
     return OUTPUT_FPATH
 
 

@@ -57,7 +57,7 @@ def prepare(size: int = 200, seed: int = 0, difficulty: int = 3) -> Path:
         for index in range(size):
             row = make_row(seed, difficulty, index)
             output.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
-    print(f"{size} rows of difficulty {difficulty} written to {OUTPUT_FPATH}")
+    print(f"{size} rows of difficulty {difficulty} written to {OUTPUT_FPATH.name}")
     return OUTPUT_FPATH
 
 
