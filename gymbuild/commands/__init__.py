@@ -6,6 +6,7 @@ COMMANDS = {
     "run": "gymbuild.commands.run:Run",
     "list": "gymbuild.commands.list:List",
     "info": "gymbuild.commands.info:Info",
+    "dumpdb": "gymbuild.commands.dumpdb:DumpDB",
     "forget": "gymbuild.commands.forget:Forget",
     "why": "gymbuild.commands.why:Why",
     "inputs": "gymbuild.commands.inputs:Inputs",

@@ -100,6 +100,8 @@ def test_all_of_doits_commands_work(project: Project) -> None:
     assert project.runs("alpha") == 2
     project.run("-a", "prepare:alpha")
     assert project.runs("alpha") == 3
+    assert "prepare:alpha -> {" in project.run("dumpdb")
+    assert "prepare:alpha" in project.run("reset-dep", "prepare:alpha")
     assert "complete" in project.run("tabcompletion", "--hardcode-tasks")
     assert '"name": "prepare:alpha"' in project.run("-r", "json", "prepare:alpha")
     project.run("ignore", "prepare:alpha")
