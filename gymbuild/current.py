@@ -18,7 +18,7 @@ from gymbuild.witness import Signature, Witness, holds, signature, wait_until_no
 if TYPE_CHECKING:
     from gymbuild.session import Decided, Session
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what is kept here changes."""
 
 _MOST_FOLDERS = 2000
@@ -70,30 +70,54 @@ def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO)
             if graph["skipped"][group]:
                 texts.append(graph["skipped"][group][0])
                 skipped += graph["skipped"][group][1]
-    preparations: dict[str, bool] = {}
     witnesses: list[Witness] = [graph["witness"]]
-    for task in tasks:
-        entry = index.get("task:" + task)
+    pending = list(tasks)
+    looked_at: set[str] = set()
+    while pending:
+        task = pending.pop()
+        entry = None if task in looked_at else index.get("task:" + task)
         if entry is None:
+            if task in looked_at:
+                continue
             return False
+        looked_at.add(task)
         witnesses.append(entry[0])
-        if entry[1] is not None:
-            preparations.setdefault(entry[1], tasks[task])
-    for task in preparations:
-        if task not in tasks:
-            entry = index.get("task:" + task)
-            if entry is None:
-                return False
-            witnesses.append(entry[0])
+        for source in entry[1]:
+            # a plan's dataset counts as asked for, what that was made from does not
+            if task.startswith("plan:"):
+                tasks[source] = tasks.get(source, False) or tasks[task]
+            pending.append(source)
     if not all(holds(witness, root) for witness in witnesses):
         return False
-    for task, named in {**preparations, **tasks}.items():
-        tasks[task] = tasks.get(task, False) or named
     lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
     closing = f"nothing to do: {len(tasks)} current" + (f", {skipped} skipped" if skipped else "")
     out.write("".join([*(text + "\n" for text in texts), *lines, closing + "\n"]))
     out.flush()
     return True
+
+
+def known_current(session: Session, names: Iterable[str]) -> set[str]:
+    """The preparations that are known by `stat` alone to be current.
+
+    Args:
+        session: one with settings knows nothing here.
+        names: of preparations of its graph.
+    """
+    root = session.checkout.root
+    index = _index(root)
+    graph = index.get("graph")
+    if session.words or graph is None or graph["format"] != _format() or not holds(graph["witness"], root):
+        return set()
+    found: dict[str, bool] = {}
+
+    def is_current(name: str) -> bool:
+        if name not in found:
+            found[name] = False
+            entry = index.get("task:prepare:" + name)
+            found[name] = entry is not None and holds(entry[0], root) and all(map(is_current, entry[1]))
+        return found[name]
+
+    return {name for name in names if is_current(name)}
 
 
 def _order(task: str) -> tuple[bool, str]:
@@ -182,13 +206,14 @@ def _graph_record(session: Session) -> dict[str, Any]:
     }
 
 
-def _observations(session: Session, decided: Decided) -> dict[str, tuple[Witness, str | None]]:
-    """The witness of every task that is current, by index key; for a plan with the preparation it is made from."""
-    found: dict[str, tuple[Witness, str | None]] = {}
+def _observations(session: Session, decided: Decided) -> dict[str, tuple[Witness, tuple[str, ...]]]:
+    """The witness of every task that is current, by index key, with the preparations whose outputs it reads."""
+    found: dict[str, tuple[Witness, tuple[str, ...]]] = {}
     for name, assessment in decided.current.items():
         witness = _preparation_witness(session, name, assessment)
         if witness is not None:
-            found[f"task:prepare:{name}"] = (witness, None)
+            sources = session.upstream(session.graph.preparations[name])
+            found[f"task:prepare:{name}"] = (witness, tuple(f"prepare:{source}" for source in sources))
     for name, plan in decided.plans.items():
         if not plan.reasons:
             benchmark = session.graph.benchmarks[name]
@@ -196,7 +221,7 @@ def _observations(session: Session, decided: Decided) -> dict[str, tuple[Witness
             if benchmark.dataset.prompt_config:
                 paths.append(benchmark.dataset.prompt_config)
             source = f"prepare:{session.graph.aliases[name]}"
-            found[f"task:plan:{name}"] = ((_signatures(session, paths), ()), source)
+            found[f"task:plan:{name}"] = ((_signatures(session, paths), ()), (source,))
     return found
 
 

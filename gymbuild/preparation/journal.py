@@ -143,6 +143,14 @@ class Journal:
                         f"prepare:{name}: an earlier run was cut off; what was there before it is back in place"
                     )
 
+    def beside(self, name: str) -> list[str]:
+        """Digests of the files beside an output that an unfinished run may need back from the store."""
+        try:
+            with open(self._entry(name), encoding="utf-8") as file:
+                return [str(digest) for digest in json.load(file)["beside"].values()]
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return []
+
     def unfinished(self) -> list[str]:
         """The names of preparations with a journal entry."""
         names = []
