@@ -10,6 +10,7 @@ COMMANDS = {
     "forget": "gymbuild.commands.forget:Forget",
     "why": "gymbuild.commands.why:Why",
     "inputs": "gymbuild.commands.inputs:Inputs",
+    "benchmarks": "gymbuild.commands.benchmarks:Benchmarks",
     "schema": "gymbuild.commands.schema:Schema",
     "cache": "gymbuild.commands.cache:Cache",
 }
