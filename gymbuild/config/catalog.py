@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.config import servers
-from gymbuild.config.declared import (
-    Declared,
-    PathRules,
-    Resolver,
-    check_and_route,
-    declared_datasets,
-    metadata,
-)
-from gymbuild.config.dialect import (
-    ROOTS_VARIABLE,
-    ConfigFile,
-    ConfigReader,
-    ResolvedConfig,
-    Trace,
-    includes_of,
-)
-from gymbuild.config.interpolation import Interpolations
-from gymbuild.config.merging import copy_plain
-from gymbuild.config.models import name_fault
-from gymbuild.config.yaml_files import parse, read_bytes
+from gymbuild.config import index
 from gymbuild.datasets import Benchmark, Dataset
-from gymbuild.digests import variable_digest
 from gymbuild.errors import ConfigError
 from gymbuild.paths import Checkout
 from gymbuild.witness import Witness
-
-FOLDER = "benchmarks"
-MANIFEST = "manifest.yaml"
-SUFFIX = ".yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,196 +58,58 @@ def load_catalog(
         search_dirs: roots searched before it.
         overrides: settings that override every config, as a nested mapping.
         allow_outside: whether datasets may name paths outside the checkout.
-        use_index: take from, and keep in, `.cache/` what did not change.
+        use_index: take from `.cache/` what did not change, and keep there what did.
 
     Returns:
         the benchmarks, and the candidates that cannot be resolved; one candidate never takes others down.
     """
+    settings = (tuple(search_dirs), overrides, allow_outside)
+    if use_index:
+        known = index.quick(checkout, search_dirs, overrides=overrides, allow_outside=allow_outside)
+        if known is not None:
+            return _from_plain(known)
+    # not before it is needed: this imports pydantic
+    from gymbuild.config.dialect import ConfigReader
+    from gymbuild.config.discovery import discover, witness_of
+
     reader = ConfigReader(checkout, search_dirs)
-    trace = Trace()
-    candidates, problems = _candidates(reader, trace)
-    benchmarks: dict[str, Benchmark] = {}
-    warnings: list[str] = []
-    for name, (root, path) in sorted(candidates.items()):
-        own = Trace()
-        try:
-            benchmark, notes = _benchmark(reader, own, name, root, path, overrides, allow_outside)
-            benchmarks[name] = benchmark
-            warnings += notes
-        except ConfigError as error:
-            problems[name] = error
-        trace.paths.update(own.paths)
-        trace.variables |= own.variables
+    previous = index.previous(checkout, *settings) if use_index else None
+    found = discover(reader, overrides=overrides, allow_outside=allow_outside, previous=previous)
+    outcomes = found.outcomes.items()
+    problems = {name: outcome.problem for name, outcome in outcomes if outcome.problem is not None}
+    catalog = Catalog(
+        {name: outcome.benchmark for name, outcome in sorted(outcomes) if outcome.benchmark is not None},
+        dict(sorted({**problems, **found.problems}.items())),
+        witness_of(found, reader),
+        tuple(warning for _, outcome in sorted(outcomes) for warning in outcome.warnings),
+    )
+    if use_index:
+        index.save(checkout, *settings, reader=reader, found=found, plain=_to_plain(catalog))
+    return catalog
+
+
+def _to_plain(catalog: Catalog) -> dict[str, Any]:
+    return {
+        "benchmarks": {name: benchmark.to_plain() for name, benchmark in catalog.benchmarks.items()},
+        "problems": {
+            name: (error.message, error.file, error.line, error.key)
+            for name, error in catalog.problems.items()
+        },
+        "witness": catalog.witness,
+        "warnings": catalog.warnings,
+    }
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Catalog:
     return Catalog(
-        dict(sorted(benchmarks.items())),
-        dict(sorted(problems.items())),
-        _witness(reader, trace),
-        tuple(warnings),
+        {name: Benchmark.from_plain(benchmark) for name, benchmark in plain["benchmarks"].items()},
+        {
+            name: ConfigError(message, file=file, line=line, key=key)
+            for name, (message, file, line, key) in plain["problems"].items()
+        },
+        plain["witness"],
+        plain["warnings"],
     )
-
-
-def _candidates(
-    reader: ConfigReader, trace: Trace
-) -> tuple[dict[str, tuple[str, str]], dict[str, ConfigError]]:
-    """Benchmark name → (root, path) of the files that declare one benchmark, and names that cannot be."""
-    found: dict[str, tuple[str, str]] = {}
-    problems: dict[str, ConfigError] = {}
-    for root in reader.roots:
-        here: dict[str, str] = {}
-        top = os.path.join(root, FOLDER)
-        for path in sorted(_yaml_files(top, trace), key=lambda path: path.split(os.sep)):
-            trace.paths[path] = None
-            if declares_one_benchmark(reader, path):
-                here[benchmark_name(os.path.relpath(path, top))] = path
-        for name, path in here.items():
-            if name in found or name in problems:
-                continue
-            fault = name_fault(name)
-            if fault:
-                problems[name] = ConfigError(
-                    f"its name as a benchmark would be {name!r}: {fault}. Rename the file.",
-                    file=reader.shown(path),
-                )
-            else:
-                found[name] = (root, path)
-    return found, problems
-
-
-def _yaml_files(top: str, trace: Trace) -> Iterator[str]:
-    """Every `*.yaml` under a folder, symbolic links followed, names with a leading dot left out."""
-    pending = [(top, frozenset[str]())]
-    while pending:
-        folder, above = pending.pop()
-        trace.paths[folder] = None
-        try:
-            real = os.path.realpath(folder)
-            if real in above:
-                continue
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.is_dir():
-                        pending.append((entry.path, above | {real}))
-                    elif entry.name.endswith(SUFFIX) and entry.name != MANIFEST:
-                        yield entry.path
-        except OSError:
-            continue
-
-
-def benchmark_name(relative: str) -> str:
-    """The name of a benchmark by its config's path under `benchmarks/`: `X/config.yaml` and `X.yaml` are `X`."""
-    parts = relative.removesuffix(SUFFIX).split(os.sep)
-    return parts[0] if len(parts) == 2 and parts[1] == "config" else "/".join(parts)
-
-
-def declares_one_benchmark(reader: ConfigReader, path: str) -> bool:
-    """Whether a file's own text declares exactly one benchmark; a file that does not parse counts as one."""
-    try:
-        return count_benchmarks(reader.load(path)) == 1
-    except ConfigError:
-        pass
-    try:
-        # not ours to complain about unless plain YAML cannot read it either, or it does declare one
-        text = read_bytes(path, path)
-        return count_benchmarks(parse(text.data, path, count_only=True)) == 1
-    except (ConfigError, FileNotFoundError):
-        return os.path.lexists(path)
-
-
-def count_benchmarks(value: Any) -> int:
-    """How many mappings with `type: benchmark` are in plain data, aliases counted each time."""
-    counts: dict[int, int] = {}
-
-    def count(node: Any) -> int:
-        if isinstance(node, dict):
-            known = counts.get(id(node))
-            if known is None:
-                known = counts[id(node)] = (node.get("type") == "benchmark") + sum(
-                    count(item) for item in node.values() if isinstance(item, dict | list)
-                )
-            return known
-        if isinstance(node, list):
-            return sum(count(item) for item in node if isinstance(item, dict | list))
-        return 0
-
-    return count(value)
-
-
-def _benchmark(
-    reader: ConfigReader,
-    trace: Trace,
-    name: str,
-    root: str,
-    path: str,
-    overrides: Mapping[str, Any] | None,
-    allow_outside: bool,
-) -> tuple[Benchmark, tuple[str, ...]]:
-    trace.paths[path] = None
-    file = ConfigFile(path, reader.shown(path), reader.load(path))
-    entries = includes_of(file, trace)
-    resolved = reader.resolve(entries, trace, own=file, overrides=overrides)
-    rules = _rules(reader, root, allow_outside)
-    found = _datasets(resolved, rules, trace, only="benchmark")
-    if len(found) != 1:
-        raise ConfigError(
-            f"it resolves to {len(found)} benchmark datasets; a benchmark has exactly one. "
-            + (
-                f"Build it as a suite with config_paths=[{file.shown}]."
-                if found
-                else "Declare the dataset in the `datasets` of an agent or a resources server."
-            ),
-            file=file.shown,
-        )
-    domain, description = metadata(file.data)
-    if domain is None or description is None:
-        wider = metadata(resolved.config, Interpolations(resolved.config))
-        domain = wider[0] if domain is None else domain
-        description = wider[1] if description is None else description
-    config_path = os.path.relpath(path, root).replace(os.sep, "/")
-    return (
-        Benchmark(
-            name=name,
-            config_path=config_path,
-            root="" if root == reader.checkout.root else root,
-            dataset=found[0],
-            config_files=resolved.files,
-            domain=domain,
-            description=description,
-        ),
-        resolved.warnings,
-    )
-
-
-def _rules(reader: ConfigReader, root: str, allow_outside: bool) -> PathRules:
-    """Path rules that look into the declaring root first."""
-    roots = (root, *(other for other in reader.roots if other != root))
-    return PathRules(reader.checkout, roots, allow_outside=allow_outside)
-
-
-def _datasets(
-    resolved: ResolvedConfig, rules: PathRules, trace: Trace, *, only: str | None = None
-) -> list[Dataset]:
-    config, file = resolved.config, resolved.file
-    routing = check_and_route(config, file=file)
-    interpolations = Interpolations(config)
-    resolver = Resolver(config, file, rules, with_relays=routing, interpolations=interpolations)
-    declared: list[Declared] = list(declared_datasets(config, interpolations, file))
-    try:
-        return [resolver.dataset(entry) for entry in declared if only is None or entry.type == only]
-    finally:
-        trace.variables |= interpolations.variables
-        trace.paths.update(rules.looked_at)
-
-
-def _witness(reader: ConfigReader, trace: Trace) -> Witness:
-    """Signatures of all that was looked at, those of read files as they were when they were read."""
-    paths = []
-    for path in trace.paths:
-        read = reader.read.get(path)
-        paths.append((reader.shown(path), read[0] if read else reader.signature(path)))
-    names = sorted(trace.variables | {ROOTS_VARIABLE, "NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING"})
-    return tuple(sorted(paths)), tuple((name, variable_digest(name)) for name in names)
 
 
 def resolve_configs(
@@ -295,11 +132,18 @@ def resolve_configs(
     Raises:
         ConfigError: anything in them that cannot be used.
     """
+    from gymbuild.config.declared import PathRules, metadata
+    from gymbuild.config.dialect import ConfigReader, Trace
+    from gymbuild.config.discovery import ALWAYS_READ, datasets_of
+    from gymbuild.config.interpolation import Interpolations
+    from gymbuild.config.merging import copy_plain
+    from gymbuild.digests import variable_digest
+
     reader = ConfigReader(checkout, search_dirs)
     trace = Trace()
     resolved = reader.resolve(list(config_paths), trace, overrides=overrides)
     rules = PathRules(checkout, reader.roots, allow_outside=allow_outside)
-    datasets = _datasets(resolved, rules, trace)
+    datasets = datasets_of(resolved, rules, trace)
     domain, description = metadata(resolved.config, Interpolations(resolved.config))
     benchmarks = [
         Benchmark(
@@ -315,8 +159,10 @@ def resolve_configs(
         if dataset.type == "benchmark"
     ]
     config = {key: value for key, value in resolved.config.items() if key not in resolved.filled_in}
+    paths = tuple(sorted((reader.shown(path), reader.signature(path)) for path in trace.paths))
+    variables = tuple((name, variable_digest(name)) for name in sorted({*trace.variables, *ALWAYS_READ}))
     return Resolved(
-        datasets, copy_plain(config), resolved.files, benchmarks, _witness(reader, trace), resolved.warnings
+        datasets, copy_plain(config), resolved.files, benchmarks, (paths, variables), resolved.warnings
     )
 
 
@@ -340,6 +186,11 @@ def datasets_of_config(
     Raises:
         ConfigError: a dataset that cannot be used.
     """
+    from gymbuild.config import servers
+    from gymbuild.config.declared import PathRules, Resolver, declared_datasets
+    from gymbuild.config.dialect import ConfigReader
+    from gymbuild.config.interpolation import Interpolations
+
     plain = _plain(config)
     reader = ConfigReader(checkout, search_dirs)
     rules = PathRules(checkout, reader.roots, allow_outside=allow_outside)

@@ -14,7 +14,7 @@ from gymbuild.config.merging import MISSING, merge
 from gymbuild.config.yaml_files import check_values, kind_of, parse, read_bytes
 from gymbuild.errors import ConfigError
 from gymbuild.paths import Checkout
-from gymbuild.witness import Signature, signature
+from gymbuild.witness import Signature, is_racy, signature
 
 INCLUDES = "config_paths"
 ROOTS_VARIABLE = "NEMO_GYM_EXTRA_ROOTS"
@@ -98,8 +98,8 @@ class ConfigReader:
         self._parsed: dict[str, dict[Any, Any] | ConfigError] = {}
         self._signatures: dict[str, Signature | None] = {}
         self._shown: dict[str, str] = {}
-        self.read: dict[str, tuple[Signature, int]] = {}
-        """Files whose content was read: signature and time of reading."""
+        self.racy: dict[str, tuple[Signature, str]] = {}
+        """Files that were read so soon after a change that a second one could hide: signature and digest."""
 
     def signature(self, path: str) -> Signature | None:
         """The signature of a path, looked up once."""
@@ -150,7 +150,10 @@ class ConfigReader:
         except FileNotFoundError:
             raise ConfigError("there is no such file.", file=shown) from None
         self._signatures[path] = text.signature
-        self.read[path] = (text.signature, text.read_at)
+        if is_racy(text.signature, text.read_at):
+            from gymbuild.digests import digest_bytes
+
+            self.racy[path] = (text.signature, digest_bytes(text.data))
         data = parse(text.data, shown)
         if data is None:
             return {}

@@ -204,11 +204,13 @@ def _recorded_variables(variables: set[str]) -> Iterator[None]:
         variables.add(str(name))
         return oc.env(name, *default)
 
-    OmegaConf.register_new_resolver("oc.env", environment, replace=True)
+    # the name that OmegaConf 2.4 gives what 2.3 calls register_new_resolver
+    register = getattr(OmegaConf, "register_resolver", None) or OmegaConf.register_new_resolver
+    register("oc.env", environment, replace=True)
     try:
         yield
     finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+        register("oc.env", oc.env, replace=True)
 
 
 def _reason(error: Exception) -> str:

@@ -27,14 +27,69 @@ ROUTES = "environment_server_routes"
 DUMMY_MODEL = "dummy_model"
 
 RESERVED = frozenset(
-    ["allow_openai_version_skew", "allow_unsupported_pairing", "cache_dir", "component_name", "config_paths", "_copy", "default_host", "disallowed_ports", "dry_run", "entrypoint", "environment_routing_mode", "environment_server_name", "environment_server_routes", "head_server", "head_server_deps", "hf_token", "_inherit_from", "json", "model_call_capture_dir", "model_endpoint_readiness_timeout_seconds", "nemo_gym_log_dir", "observability_enabled", "pip_install_verbose", "port_range_high", "port_range_low", "python_version", "query", "ray_head_node_address", "results_dir", "server_spinup_timeout_seconds", "skip_venv_if_present", "skip_verification", "skip_verification_reward", "telemetry", "token_id_capture", "use_absolute_ip", "uv_cache_dir", "uv_lock_timeout_seconds", "uv_pip_set_python", "uv_venv_dir", "verbose"]
+    [
+        "allow_openai_version_skew",
+        "allow_unsupported_pairing",
+        "cache_dir",
+        "component_name",
+        "config_paths",
+        "_copy",
+        "default_host",
+        "disallowed_ports",
+        "dry_run",
+        "entrypoint",
+        "environment_routing_mode",
+        "environment_server_name",
+        "environment_server_routes",
+        "head_server",
+        "head_server_deps",
+        "hf_token",
+        "_inherit_from",
+        "json",
+        "model_call_capture_dir",
+        "model_endpoint_readiness_timeout_seconds",
+        "nemo_gym_log_dir",
+        "observability_enabled",
+        "pip_install_verbose",
+        "port_range_high",
+        "port_range_low",
+        "python_version",
+        "query",
+        "ray_head_node_address",
+        "results_dir",
+        "server_spinup_timeout_seconds",
+        "skip_venv_if_present",
+        "skip_verification",
+        "skip_verification_reward",
+        "telemetry",
+        "token_id_capture",
+        "use_absolute_ip",
+        "uv_cache_dir",
+        "uv_lock_timeout_seconds",
+        "uv_pip_set_python",
+        "uv_venv_dir",
+        "verbose",
+    ]
 )
 """Top-level keys that are settings, never server instances."""
 DOMAINS = frozenset(
-    ["math", "coding", "agent", "knowledge", "instruction_following", "long_context", "safety", "games", "translation", "e2e", "rlhf", "other"]
+    [
+        "math",
+        "coding",
+        "agent",
+        "knowledge",
+        "instruction_following",
+        "long_context",
+        "safety",
+        "games",
+        "translation",
+        "e2e",
+        "rlhf",
+        "other",
+    ]
 )
 _RELAY_SUFFIX = "_environment_server"
-_PAIRING_VARIABLE = "NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING"
+PAIRING_VARIABLE = "NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING"
 _CARRIED_OVER = ("resources_server", "model_server", "datasets")
 
 
@@ -50,7 +105,7 @@ class AgentInstance:
 
 def value(mapping: Any, key: Any, default: Any = None) -> Any:
     """`mapping[key]`, or the default where the key is absent or `???`."""
-    if not isinstance(mapping, dict):
+    if not isinstance(mapping, dict) or isinstance(key, dict | list):
         return default
     found = mapping.get(key, default)
     return default if isinstance(found, str) and found == MISSING else found
@@ -342,7 +397,7 @@ def _in(name: Any, names: Mapping[str, str]) -> bool:
 def _pairing_is_free(config: Mapping[Any, Any]) -> bool:
     if value(config, "allow_unsupported_pairing"):
         return True
-    return os.environ.get(_PAIRING_VARIABLE, "").lower() not in ("", "0", "false")
+    return os.environ.get(PAIRING_VARIABLE, "").lower() not in ("", "0", "false")
 
 
 def _check_pairing(
@@ -490,7 +545,7 @@ def check_servers(config: Mapping[Any, Any], *, file: str | None) -> None:
         else:
             if _looks_like_a_server(block) and not forgiving:
                 raise ConfigError(
-                    f"this is almost a server, but {faults[0][1]}", file=file, key=faults[0][0]
+                    f"this is almost a server: {faults[0][1]}", file=file, key=faults[0][0]
                 ) from None
     existing = {(group, name) for name, (group, _) in valid.items()}
     for name, (group, server) in valid.items():
@@ -553,7 +608,9 @@ def _server_fault(name: Any, block: Mapping[Any, Any], group: str) -> tuple[str,
         found = kind_of(inner["entrypoint"]) if "entrypoint" in inner else "nothing"
         return f"{here}.entrypoint", f"its entrypoint must be text, found {found}."
     domain = inner.get("domain")
-    if (domain is not None and domain not in DOMAINS) or (domain is None and group == RESOURCES):
+    if (domain is not None and not (isinstance(domain, str) and domain in DOMAINS)) or (
+        domain is None and group == RESOURCES
+    ):
         found = "nothing" if domain is None else kind_of(domain)
         return f"{here}.domain", f"its domain must be one of {_and(sorted(DOMAINS))}, found {found}."
     host = inner.get("host")
