@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -170,6 +171,7 @@ class Planner:
         if digest != old or os.path.islink(path):
             write_atomically(path, data)
         self._store.add(path, digest)
+        self._keep_template(benchmark, state)
         self._save(state, digest, count)
         return PlanOutcome("same" if digest == old else "written", state.path, count, selected)
 
@@ -205,15 +207,17 @@ class Planner:
             kept = displace(self.checkout, state.path)
             say(f"{state.path} was not written by gymbuild, or was changed by hand; it is kept as {kept}")
 
+    def _keep_template(self, benchmark: Benchmark, state: PlanState) -> None:
+        """Have the prompt template in the store, so that the tasks of this plan can be shown again later."""
+        template, digest = benchmark.dataset.prompt_config, state.facts["prompt template"]
+        if template is not None and digest is not None:
+            with contextlib.suppress(OSError):
+                self._store.add(self.checkout.absolute(template), digest)
+
     def _save(self, state: PlanState, digest: str, tasks: int) -> None:
-        self._state.put(
-            [
-                (
-                    "plan:" + state.path,
-                    {"facts": dict(state.facts), "digest": digest, "tasks": tasks, "made": time.time()},
-                )
-            ]
-        )
+        record = {"facts": dict(state.facts), "digest": digest, "tasks": tasks, "made": time.time()}
+        # the second one stays when the plan is made anew: `diff` asks it what an earlier plan was made from
+        self._state.put([("plan:" + state.path, record), ("planned:" + digest, record)])
         self._digests.save()
 
 
