@@ -143,7 +143,7 @@ def resolve_configs(
     trace = Trace()
     resolved = reader.resolve(list(config_paths), trace, overrides=overrides)
     rules = PathRules(checkout, reader.roots, allow_outside=allow_outside)
-    datasets = datasets_of(resolved, rules, trace)
+    datasets, left_out = datasets_of(resolved, rules, trace)
     domain, description = metadata(resolved.config, Interpolations(resolved.config))
     benchmarks = [
         Benchmark(
@@ -162,7 +162,12 @@ def resolve_configs(
     paths = tuple(sorted((reader.shown(path), reader.signature(path)) for path in trace.paths))
     variables = tuple((name, variable_digest(name)) for name in sorted({*trace.variables, *ALWAYS_READ}))
     return Resolved(
-        datasets, copy_plain(config), resolved.files, benchmarks, (paths, variables), resolved.warnings
+        datasets,
+        copy_plain(config),
+        resolved.files,
+        benchmarks,
+        (paths, variables),
+        resolved.warnings + left_out,
     )
 
 

@@ -30,6 +30,8 @@ class Declared:
     """Where it is in the config."""
     type: Any
     """Its `type`, interpolations resolved where they can be."""
+    prepared: bool
+    """Whether it is a benchmark or has a prepare script."""
 
 
 class PathRules:
@@ -151,7 +153,7 @@ def declared_datasets(
                     kind = interpolations.resolve((*here, "type"))
                 except (Unresolvable, LookupError):
                     kind = None
-            yield Declared(str(name), here, kind)
+            yield Declared(str(name), here, kind, kind == "benchmark" or bool(entry.get("prepare_script")))
 
 
 class Resolver:

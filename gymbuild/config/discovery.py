@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gymbuild.config.declared import (
-    Declared,
     PathRules,
     Resolver,
     check_and_route,
@@ -260,7 +259,7 @@ def _benchmark(
     entries = includes_of(file, trace)
     resolved = reader.resolve(entries, trace, own=file, overrides=overrides)
     rules = _rules(reader, root, allow_outside)
-    found = datasets_of(resolved, rules, trace, only="benchmark")
+    found, _ = datasets_of(resolved, rules, trace, only="benchmark")
     if len(found) != 1:
         raise ConfigError(
             f"it resolves to {len(found)} benchmark datasets; a benchmark has exactly one. "
@@ -299,14 +298,36 @@ def _rules(reader: ConfigReader, root: str, allow_outside: bool) -> PathRules:
 
 def datasets_of(
     resolved: ResolvedConfig, rules: PathRules, trace: Trace, *, only: str | None = None
-) -> list[Dataset]:
+) -> tuple[list[Dataset], tuple[str, ...]]:
+    """The datasets of a resolved config, and a warning for each one that was left out.
+
+    Args:
+        resolved: the config.
+        rules: which paths a dataset may name.
+        trace: takes down what was looked at.
+        only: leave out datasets of other types.
+
+    Raises:
+        ConfigError: servers that cannot be used, or a dataset to prepare that cannot. One that is not prepared
+            (its data is downloaded, or committed) keeps nothing from being built, and is left out.
+    """
     config, file = resolved.config, resolved.file
     routing = check_and_route(config, file=file)
     interpolations = Interpolations(config)
     resolver = Resolver(config, file, rules, with_relays=routing, interpolations=interpolations)
-    declared: list[Declared] = list(declared_datasets(config, interpolations, file))
+    found: list[Dataset] = []
+    warnings: list[str] = []
     try:
-        return [resolver.dataset(entry) for entry in declared if only is None or entry.type == only]
+        for entry in list(declared_datasets(config, interpolations, file)):
+            if only is not None and entry.type != only:
+                continue
+            try:
+                found.append(resolver.dataset(entry))
+            except ConfigError as error:
+                if entry.prepared:
+                    raise
+                warnings.append(f"a dataset that is not prepared is left out: {error}")
     finally:
         trace.variables |= interpolations.variables
         trace.paths.update(rules.looked_at)
+    return found, tuple(warnings)

@@ -88,6 +88,13 @@ DOMAINS = frozenset(
         "other",
     ]
 )
+UPSTREAM_FIELDS = frozenset(
+    (
+        *("name", "type", "jsonl_fpath", "num_repeats", "taskset", "agent", "prompt_config", "license"),
+        *("prepare_script", "prepare_dependencies", "source", "gitlab_identifier", "huggingface_identifier"),
+    )
+)
+"""Fields of a dataset that NeMo Gym knows."""
 _RELAY_SUFFIX = "_environment_server"
 PAIRING_VARIABLE = "NEMO_GYM_ALLOW_UNSUPPORTED_PAIRING"
 _CARRIED_OVER = ("resources_server", "model_server", "datasets")
@@ -535,18 +542,15 @@ def check_servers(config: Mapping[Any, Any], *, file: str | None) -> None:
         groups = [group for group in GROUPS if group in block]
         if not groups:
             continue
-        faults = []
-        for group in groups:
-            fault = _server_fault(name, block, group)
-            if fault is None:
-                valid[str(name)] = (group, next(iter(block[group].values())))
-                break
-            faults.append(fault)
-        else:
-            if _looks_like_a_server(block) and not forgiving:
-                raise ConfigError(
-                    f"this is almost a server: {faults[0][1]}", file=file, key=faults[0][0]
-                ) from None
+        faults = [(group, _server_fault(name, block, group)) for group in groups]
+        fitting = [group for group, fault in faults if fault is None]
+        if fitting:
+            # a block of several groups counts as the one that says most
+            group = max(fitting, key=lambda group: _weight(block, group))
+            valid[str(name)] = (group, next(iter(block[group].values())))
+        elif _looks_like_a_server(block) and not forgiving:
+            key, sentence = faults[0][1] or ("", "")
+            raise ConfigError(f"this is almost a server: {sentence}", file=file, key=key)
     existing = {(group, name) for name, (group, _) in valid.items()}
     for name, (group, server) in valid.items():
         for key, reference in server.items():
@@ -575,6 +579,16 @@ def check_servers(config: Mapping[Any, Any], *, file: str | None) -> None:
                     "the name, or include the config that defines it."
                 )
             raise ConfigError(text, file=file, key=here)
+
+
+def _weight(block: Mapping[Any, Any], group: str) -> int:
+    """How many fields that NeMo Gym knows a group's server has, those of its datasets included."""
+    inner = next(iter(block[group].values()))
+    datasets = inner.get("datasets") or ()
+    known = sum(key in inner for key in ("entrypoint", "domain", "host", "port", "num_workers", "datasets"))
+    return known + sum(
+        len(UPSTREAM_FIELDS.intersection(entry)) for entry in datasets if isinstance(entry, dict)
+    )
 
 
 def _looks_like_a_server(block: Mapping[Any, Any]) -> bool:

@@ -192,6 +192,7 @@ _FLOAT = "|".join(
         r"\.(?:nan|NaN|NAN)",
     )
 )
+FLOAT_PATTERN = rf"^(?:{_FLOAT})$"
 """What OmegaConf takes for a float."""
 
 
@@ -259,7 +260,7 @@ def _loader(count_only: bool) -> Any:
         Loader.add_implicit_resolver(
             "tag:yaml.org,2002:float",
             # OmegaConf reads `1e3` and `1e-3` as numbers, which YAML 1.1 leaves text
-            re.compile(rf"^(?:{_FLOAT})$"),
+            re.compile(FLOAT_PATTERN),
             list("-+0123456789."),
         )
         Loader.yaml_implicit_resolvers = {

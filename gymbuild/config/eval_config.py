@@ -1,0 +1,191 @@
+"""The fully resolved config as YAML: interpolations resolved, `???` kept, secrets masked."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from gymbuild.config.catalog import load_catalog, resolve_configs
+from gymbuild.config.interpolation import NOTHING, Interpolations, Unresolvable
+from gymbuild.config.yaml_files import FLOAT_PATTERN
+from gymbuild.errors import UsageError
+from gymbuild.masking import MASK, is_secret_name, mask, secret_values
+from gymbuild.paths import Checkout
+
+_VARIABLE = re.compile(r"oc\.env\s*:\s*'?\"?([A-Za-z_]\w*)")
+
+
+def eval_config(
+    checkout: Checkout,
+    words: Sequence[str],
+    *,
+    search_dirs: Sequence[str] = (),
+    overrides: Mapping[str, Any] | None = None,
+    allow_outside: bool = False,
+) -> str:
+    """What benchmarks or config files resolve to together, as YAML.
+
+    Args:
+        checkout: where they are.
+        words: benchmark names, or config files; a later one overrides an earlier.
+        search_dirs: roots searched before the checkout.
+        overrides: settings that override every config.
+        allow_outside: whether datasets may name paths outside the checkout.
+
+    Returns:
+        the text, the same for the same files and variables: keys in the config's order, interpolations that
+        lead nowhere as they are written, values of variables that look like secrets as `***`.
+
+    Raises:
+        UsageError: a word that is neither a benchmark nor a file, with the nearest names.
+        ConfigError: configs that cannot be used.
+    """
+    if not words:
+        raise UsageError("eval-config takes the names of benchmarks, or config files.")
+    paths = [
+        config_path_of(checkout, word, search_dirs=search_dirs, allow_outside=allow_outside) for word in words
+    ]
+    resolved = resolve_configs(
+        checkout, paths, search_dirs=search_dirs, overrides=overrides, allow_outside=allow_outside
+    )
+    return to_yaml(render(resolved.config))
+
+
+def config_path_of(
+    checkout: Checkout, word: str, *, search_dirs: Sequence[str] = (), allow_outside: bool = False
+) -> str:
+    """The config file that a word names: a benchmark by its name, else a file.
+
+    Raises:
+        UsageError: it is neither, with the nearest names.
+    """
+    catalog = load_catalog(checkout, search_dirs=search_dirs, allow_outside=allow_outside)
+    benchmark = catalog.benchmarks.get(word)
+    if benchmark is not None:
+        return os.path.join(benchmark.root, benchmark.config_path)
+    problem = catalog.problems.get(word)
+    if problem is not None:
+        raise problem
+    if word.endswith(".yaml"):
+        return word
+    near = difflib.get_close_matches(word, [*catalog.benchmarks, *catalog.problems], n=3, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "gymbuild benchmarks lists them; files end in .yaml."
+    )
+    raise UsageError(f"there is no benchmark {word!r}; {hint}")
+
+
+def render(config: dict[Any, Any]) -> dict[Any, Any]:
+    """The config with every interpolation resolved that can be, and secrets masked; it is not changed.
+
+    Args:
+        config: as `Resolved.config`.
+    """
+    secrets = secret_values()
+    interpolations = Interpolations(config)
+
+    def value_of(value: Any, path: tuple[Any, ...], inside: frozenset[int]) -> Any:
+        if isinstance(value, dict | list):
+            if id(value) in inside:
+                return f"${{{'.'.join(map(str, path))}}}"
+            deeper = inside | {id(value)}
+            if isinstance(value, dict):
+                return {masked(key): value_of(item, (*path, key), deeper) for key, item in value.items()}
+            return [value_of(item, (*path, number), deeper) for number, item in enumerate(value)]
+        if isinstance(value, str) and "${" in value:
+            if any(is_secret_name(name) for name in _VARIABLE.findall(value)):
+                return _secret(value, interpolations, path)
+            target = interpolations.follow(value)
+            if target is not None:
+                return masked(value) if id(target) in inside else value_of(target, path, inside)
+            source = interpolations.plain(value)
+            if source is not NOTHING and not isinstance(source, str):
+                return masked(source)
+            through = _text_behind(value, interpolations)
+            if through is not None and any(is_secret_name(name) for name in _VARIABLE.findall(through)):
+                return _secret(value, interpolations, path)
+            try:
+                return _masked_deep(interpolations.resolve(path), secrets)
+            except (Unresolvable, LookupError):
+                return masked(value)
+        return masked(value)
+
+    def masked(value: Any) -> Any:
+        return _masked_deep(value, secrets)
+
+    return {masked(key): value_of(value, (key,), frozenset({id(config)})) for key, value in config.items()}
+
+
+def _secret(value: str, interpolations: Interpolations, path: tuple[Any, ...]) -> Any:
+    """`***` for what reads a secret variable that is set, or has a default; the text itself where it is not."""
+    try:
+        found = interpolations.resolve(path)
+    except (Unresolvable, LookupError):
+        return value
+    names = [name for name in _VARIABLE.findall(value) if is_secret_name(name)]
+    if names and not any(os.environ.get(name) for name in names):
+        # the default, which is written in the config for everyone to read
+        return found
+    return MASK
+
+
+def _text_behind(value: str, interpolations: Interpolations) -> str | None:
+    """The text of the last interpolation in a chain of plain ones."""
+    match = re.fullmatch(r"\$\{\s*([\w.-]+)\s*\}", value)
+    for _ in range(50):
+        if match is None:
+            return value
+        try:
+            found = interpolations.walk(match.group(1).split("."))
+        except LookupError:
+            return None
+        if not isinstance(found, str) or "${" not in found:
+            return None
+        value, match = found, re.fullmatch(r"\$\{\s*([\w.-]+)\s*\}", found)
+    return None
+
+
+def _masked_deep(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        return mask(value, secrets)
+    if isinstance(value, dict):
+        return {_masked_deep(key, secrets): _masked_deep(item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked_deep(item, secrets) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in secrets:
+        return MASK
+    return value
+
+
+def to_yaml(value: Any) -> str:
+    """Plain data as YAML that OmegaConf reads back as the same data, one key a line."""
+    import yaml
+
+    text: str = yaml.dump(
+        value,
+        Dumper=_dumper(),
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=1_000_000,
+    )
+    return text
+
+
+@cache
+def _dumper() -> Any:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    # text that OmegaConf would take for a number is put in quotes
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(FLOAT_PATTERN), list("-+0123456789."))
+    return Dumper
