@@ -50,6 +50,8 @@ class Graph:
     """By name: one plan each."""
     aliases: dict[str, str] = field(default_factory=dict)
     """Benchmark name → name of its dataset's preparation, for every benchmark."""
+    outputs: dict[str, str] = field(default_factory=dict)
+    """Output → name of the preparation that makes it."""
     problems: dict[str, GymbuildError] = field(default_factory=dict)
     """Benchmarks and preparations that cannot be built, by name, with what is wrong."""
 
@@ -151,6 +153,7 @@ def _name_them(
         while unique in graph.preparations:
             unique, count = f"{name}-{count}", count + 1
         graph.preparations[unique] = Preparation(unique, dataset, names, siblings)
+        graph.outputs[dataset.jsonl_fpath] = unique
         for benchmark in names:
             graph.aliases[benchmark] = unique
 

@@ -40,11 +40,10 @@ def select(graph: Graph, words: Sequence[str]) -> Selection:
         words: positional words of the command line.
     """
     chosen = Selection()
-    targets = {item.dataset.jsonl_fpath: f"prepare:{name}" for name, item in graph.preparations.items()}
     for word in words:
         group, colon, name = word.partition(":")
-        if word in targets:
-            group, colon, name = targets[word].partition(":")
+        if word in graph.outputs:
+            group, colon, name = "prepare", ":", graph.outputs[word]
         if "*" in word:
             _add_glob(graph, chosen, word)
         elif group in ("prepare", "plan") and not colon:

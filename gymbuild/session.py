@@ -170,8 +170,7 @@ class Session:
     @cached_property
     def preparer(self) -> Preparer:
         """Prepares this checkout's datasets."""
-        others = frozenset(item.dataset.jsonl_fpath for item in self.graph.preparations.values())
-        return Preparer(self.checkout, self.settings, others=others, label_lines=self.parallel)
+        return Preparer(self.checkout, self.settings, others=self.graph.outputs, label_lines=self.parallel)
 
     @cached_property
     def planner(self) -> Planner:
@@ -215,7 +214,7 @@ class Session:
 
     def upstream(self, preparation: Preparation) -> list[str]:
         """The preparations whose outputs this one's script was seen to read, or declares as inputs."""
-        by_output = {item.dataset.jsonl_fpath: name for name, item in self.graph.preparations.items()}
+        by_output = self.graph.outputs
         record = self.preparer.record(preparation)
         read = {item.name for item in record.inputs if item.kind == "output"} if record is not None else set()
         read |= {path for path in preparation.dataset.prepare_inputs if path in by_output}
