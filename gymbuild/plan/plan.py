@@ -7,22 +7,90 @@ the end; tasks sorted by id as plain strings.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, Literal
+from json.encoder import encode_basestring
+from typing import Any, Literal, overload
 
 from gymbuild.errors import PlanError, SelectionError
-from gymbuild.paths import Checkout
-from gymbuild.plan import rows
-from gymbuild.plan.prompts import FilledAlreadyError, MissingFieldError, Prompt, fill, load_prompt
+from gymbuild.plan.digesting import DIGEST_SIZE, MOST_SHOWN, Lines, Rows, Rules, Way
+from gymbuild.plan.prompts import load_prompt
+from gymbuild.plan.provenance import gym_commit, gym_version
+from gymbuild.plan.reading import read_rows
+from gymbuild.plan.rows import lines_of
+
+__all__ = ["SCHEMA", "Plan", "Tasks", "build_plan", "gym_commit", "gym_version", "parse_plan", "read_plan"]
 
 SCHEMA = "nemo-gym.eval-plan.v1"
-_MOST_SHOWN = 10
-"""How many ids or rows an error lists."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_CHUNK = 4096
+"""Tasks written at a time."""
+
+
+class Tasks(Sequence[tuple[str, str]]):
+    """Task ids with digests (`sha256:…`), sorted by id; about 110 bytes for a task.
+
+    Args:
+        ids: the task ids, sorted.
+        digests: 32 bytes for each.
+    """
+
+    __slots__ = ("_digests", "ids")
+
+    def __init__(self, ids: list[str], digests: bytes | bytearray) -> None:
+        self.ids = ids
+        """The task ids, sorted as plain strings."""
+        self._digests = digests
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Tasks:
+        """Tasks from ids and digests in any order."""
+        ordered = sorted(pairs)
+        return cls([pair[0] for pair in ordered], bytes.fromhex("".join(pair[1][7:] for pair in ordered)))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[str, str]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | Sequence[tuple[str, str]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self.ids))[index]
+        return self.ids[place], self._digest(place)
+
+    def _digest(self, place: int) -> str:
+        return "sha256:" + self._digests[place * DIGEST_SIZE : (place + 1) * DIGEST_SIZE].hex()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        digest = self._digest
+        for place, task_id in enumerate(self.ids):
+            yield task_id, digest(place)
+
+    def find(self, task_id: str) -> str | None:
+        """The digest of a task, or None when there is no such task."""
+        place = bisect_left(self.ids, task_id)
+        if place < len(self.ids) and self.ids[place] == task_id:
+            return self._digest(place)
+        return None
+
+    def only(self, wanted: Sequence[str]) -> Tasks:
+        """The tasks of these ids, sorted and all there."""
+        places = [bisect_left(self.ids, task_id) for task_id in wanted]
+        digests = b"".join(self._digests[place * DIGEST_SIZE : (place + 1) * DIGEST_SIZE] for place in places)
+        return Tasks(list(wanted), digests)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Tasks):
+            return self.ids == other.ids and self._digests == other._digests
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((len(self.ids), bytes(self._digests[:DIGEST_SIZE])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +100,12 @@ class Plan:
     benchmark: str
     """The dataset's name."""
     config_paths: tuple[str, ...]
+    """The files that it was selected with."""
     gym_version: str
     gym_commit: str | None
     taskset: str
-    tasks: tuple[tuple[str, str], ...]
-    """Task ids with digests (`sha256:…`), sorted by id; only the selected ones where some are selected."""
+    tasks: Tasks
+    """Every task, or only the selected ones where some are selected."""
     selected: tuple[str, ...] | None
     """The selected task ids, sorted; None when the plan covers every task."""
 
@@ -53,11 +122,39 @@ class Plan:
             ],
         }
 
+    def chunks(self) -> Iterator[bytes]:
+        """The exact bytes of the plan file, piece by piece: a plan of millions of tasks is never whole in memory."""
+        document = {**self.to_json_head(), "tasks": []}
+        text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+        if not len(self.tasks):
+            yield (text + "\n").encode("utf-8")
+            return
+        # `tasks` is the last key of the document
+        yield (text.removesuffix("[]\n}") + "[\n").encode("utf-8")
+        before = '    {\n      "digest": "'
+        between = '",\n      "task_id": {\n        "task_id": '
+        after = f',\n        "taskset": {encode_basestring(self.taskset)}\n      }}\n    }}'
+        pieces = []
+        separator = ""
+        for task_id, digest in self.tasks:
+            pieces.append(f"{separator}{before}{digest}{between}{encode_basestring(task_id)}{after}")
+            separator = ",\n"
+            if len(pieces) == _CHUNK:
+                yield "".join(pieces).encode("utf-8")
+                pieces.clear()
+        yield ("".join(pieces) + "\n  ]\n}\n").encode("utf-8")
+
+    def to_json_head(self) -> dict[str, Any]:
+        """The document without its tasks."""
+        return Plan(**{**_fields(self), "tasks": Tasks([], b"")}).to_json()
+
     def to_bytes(self) -> bytes:
         """The exact bytes of the plan file."""
-        return (json.dumps(self.to_json(), indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode(
-            "utf-8"
-        )
+        return b"".join(self.chunks())
+
+
+def _fields(plan: Plan) -> dict[str, Any]:
+    return {name: getattr(plan, name) for name in Plan.__slots__}  # type: ignore[attr-defined, unused-ignore]
 
 
 def build_plan(
@@ -71,9 +168,10 @@ def build_plan(
     gym_commit: str | None,
     task_ids: Sequence[str] | None = None,
     ids: Literal["content", "explicit"] = "content",
-    processes: int = 0,
+    processes: int = 1,
+    way: Way | None = None,
 ) -> Plan:
-    """Make the plan of a prepared file.
+    """Make the plan of a prepared file, in one pass over it.
 
     Args:
         jsonl: the prepared file.
@@ -86,124 +184,128 @@ def build_plan(
         task_ids: the selected task ids, as text; None for every task.
         ids: `content` gives rows without an id one from their content; `explicit` refuses them.
         processes: how many may work at once; 0 decides by the size of the file.
+        way: how rows are digested (see digesting.py); None for the fastest. The plan is the same.
 
     Raises:
         PlanError: a row, the template or the ids cannot be used; says which.
         SelectionError: a selected id is not there.
     """
     template = load_prompt(prompt) if prompt is not None else None
-    tasks = _with_unique_ids(jsonl, list(_digests(jsonl, template, ids)))
-    if not tasks:
-        raise PlanError(f"{jsonl}: the prepared file has no rows")
+    found = read_rows(jsonl, Rules(template, ids), processes=processes, way=way)
+    _refuse(jsonl, found)
+    tasks = _sorted_tasks(jsonl, found)
     selected = None
     if task_ids is not None:
         selected = tuple(sorted(set(task_ids)))
-        there = {task_id for task_id, _ in tasks}
-        absent = [task_id for task_id in selected if task_id not in there]
+        absent = [task_id for task_id in selected if tasks.find(task_id) is None]
         if absent:
             raise SelectionError(
                 f"plan_task_ids: {benchmark} has no task {_some(absent)}; it has {len(tasks):,} tasks, "
-                f"such as {_some(sorted(there)[:3])}"
+                f"such as {_some(tasks.ids[:3])}"
             )
-        wanted = set(selected)
-        tasks = [task for task in tasks if task[0] in wanted]
+        tasks = tasks.only(selected)
     return Plan(
-        benchmark,
-        tuple(config_paths),
-        gym_version,
-        gym_commit,
-        taskset or benchmark,
-        tuple(sorted(tasks)),
-        selected,
+        benchmark, tuple(config_paths), gym_version, gym_commit, taskset or benchmark, tasks, selected
     )
 
 
-def _digests(jsonl: str, template: Prompt | None, ids: str) -> Any:
-    """For each row: its line, its id, whether that is a content id, and its digest."""
-    lacking: list[int] = []
-    filled: list[int] = []
-    missing: dict[str, list[int]] = {}
-    for number, line in rows.lines_of(jsonl):
-        place = f"{jsonl}:{number}"
-        row = rows.parse_row(line, place)
-        task_id = rows.explicit_id(row, place)
-        stated = task_id is not None
-        content = rows.task_input(row)
-        data = None
-        if task_id is None:
-            if ids == "explicit":
-                lacking.append(number)
-                continue
-            data = rows.canonical_bytes(content, place)
-            task_id = rows.content_id(data)
-        if template is not None:
-            try:
-                data = rows.canonical_bytes(rows.task_input(fill(template, row, place)), place)
-            except FilledAlreadyError:
-                filled.append(number)
-                continue
-            except MissingFieldError as error:
-                missing.setdefault(error.field, []).append(number)
-                continue
-        elif data is None:
-            data = rows.canonical_bytes(content, place)
-        _check_id(task_id, place)
-        yield number, task_id, stated, "sha256:" + sha256(data).hexdigest()
-    if lacking:
+def _refuse(jsonl: str, found: Rows) -> None:
+    """Raise what the rows of a prepared file do not allow."""
+    if found.error is not None:
+        raise PlanError(f"{jsonl}:{found.error[0]}: {found.error[1]}")
+    if found.lacking.count:
         raise PlanError(
-            f"{jsonl}: {_rows(lacking)} no task_id, problem_id or instance_id, and plan_ids=explicit asks for one"
+            f"{jsonl}: {_rows_have(found.lacking)} no task_id, problem_id or instance_id, "
+            "and plan_ids=explicit asks for one"
         )
-    if filled:
+    if found.filled.count:
         raise PlanError(
-            f"{jsonl}: {_rows(filled)} responses_create_params.input already, and prompt_config is to make it; "
-            "use one or the other"
+            f"{jsonl}: {_rows_have(found.filled)} responses_create_params.input already, and prompt_config is "
+            "to make it; use one or the other"
         )
-    for field, numbers in missing.items():
-        raise PlanError(f"{jsonl}: {_rows(numbers)} no field {field!r}, which the prompt template takes")
+    for name in sorted(found.missing):
+        raise PlanError(
+            f"{jsonl}: {_rows_have(found.missing[name])} no field {name!r}, which the prompt template takes"
+        )
+    if not found.ids:
+        raise PlanError(f"{jsonl}: the prepared file has no rows")
 
 
-def _check_id(task_id: str, place: str) -> None:
-    try:
-        task_id.encode("utf-8")
-    except UnicodeEncodeError:
-        raise PlanError(f"{place}: the task id holds a lone surrogate, which UTF-8 has no form for") from None
-
-
-def _with_unique_ids(jsonl: str, found: list[tuple[int, str, bool, str]]) -> list[tuple[str, str]]:
-    counts: dict[str, int] = {}
-    stated = {task_id for _, task_id, is_stated, _ in found if is_stated}
-    lines: dict[str, list[int]] = {}
-    tasks = []
-    for number, task_id, is_stated, digest in found:
-        if is_stated:
-            lines.setdefault(task_id, []).append(number)
-        else:
-            counts[task_id] = counts.get(task_id, 0) + 1
-            if counts[task_id] > 1:
-                task_id = f"{task_id}-{counts[task_id]}"
-            if task_id in stated:
-                lines.setdefault(task_id, []).append(number)
-        tasks.append((task_id, digest))
-    twice = {task_id: numbers for task_id, numbers in lines.items() if len(numbers) > 1}
+def _sorted_tasks(jsonl: str, found: Rows) -> Tasks:
+    """The tasks in the plan's order, identical rows numbered; found is emptied, to save memory."""
+    ids, stated = found.ids, found.stated
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    repeated: dict[str, list[int]] = {}
+    """Ids that several rows have, with the rows' indexes in the file's order (sorting is stable)."""
+    for place in range(1, len(order)):
+        row, before = order[place], order[place - 1]
+        if ids[row] == ids[before]:
+            repeated.setdefault(ids[row], [before]).append(row)
+    twice: dict[str, list[int]] = {}
+    numbered: dict[str, int] = {}
+    for task_id, group in repeated.items():
+        if any(stated[row] for row in group):
+            content = [row for row in group if not stated[row]]
+            if len(group) - len(content) > 1 or content:
+                twice[task_id] = [row for row in group if stated[row]] + content[:1]
+        for copy, row in enumerate((row for row in group if not stated[row]), 1):
+            if copy > 1:
+                numbered[f"{task_id}-{copy}"] = row
+    for task_id, row in numbered.items():
+        place = bisect_left(order, task_id, key=ids.__getitem__)
+        while place < len(order) and ids[order[place]] == task_id:
+            twice.setdefault(task_id, [row])
+            if order[place] not in twice[task_id]:
+                twice[task_id].append(order[place])
+            place += 1
     if twice:
-        shown = ", ".join(
-            f"{task_id!r} (rows {', '.join(map(str, numbers[:3]))}{' …' if len(numbers) > 3 else ''})"
-            for task_id, numbers in list(twice.items())[:_MOST_SHOWN]
-        )
-        more = f" and {len(twice) - _MOST_SHOWN:,} more" if len(twice) > _MOST_SHOWN else ""
-        raise PlanError(f"{jsonl}: task ids must be unique, and these are not: {shown}{more}")
-    return tasks
+        raise PlanError(_not_unique(jsonl, {name: sorted(group) for name, group in twice.items()}))
+    if numbered:
+        for task_id, row in numbered.items():
+            ids[row] = task_id
+        order.sort(key=ids.__getitem__)
+    digests = bytearray(len(found.digests))
+    for place, row in enumerate(order):
+        digests[place * DIGEST_SIZE : (place + 1) * DIGEST_SIZE] = found.digests[
+            row * DIGEST_SIZE : (row + 1) * DIGEST_SIZE
+        ]
+    return Tasks([ids[row] for row in order], digests)
 
 
-def _rows(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_MOST_SHOWN])) + (" …" if len(numbers) > _MOST_SHOWN else "")
-    if len(numbers) == 1:
-        return f"row {shown} has"
-    return f"{len(numbers):,} rows ({shown}) have"
+def _not_unique(jsonl: str, twice: dict[str, list[int]]) -> str:
+    """Says which ids several rows have; the ids in the order of their first rows."""
+    shown = sorted(twice, key=lambda task_id: twice[task_id][0])[:MOST_SHOWN]
+    wanted = sorted({row for task_id in shown for row in twice[task_id][:3]})
+    lines = _lines_of_rows(jsonl, wanted)
+    said = ", ".join(
+        f"{task_id!r} (rows {', '.join(str(lines[row]) for row in twice[task_id][:3])}"
+        f"{' …' if len(twice[task_id]) > 3 else ''})"
+        for task_id in shown
+    )
+    more = f" and {len(twice) - len(shown):,} more" if len(twice) > len(shown) else ""
+    return f"{jsonl}: task ids must be unique, and these are not: {said}{more}"
+
+
+def _lines_of_rows(jsonl: str, wanted: list[int]) -> dict[int, int]:
+    """The lines, from 1, of rows given by index; the file is read once more, for an error only."""
+    lines: dict[int, int] = {}
+    place = 0
+    for row, (number, _) in enumerate(lines_of(jsonl)):
+        if place == len(wanted):
+            break
+        if row == wanted[place]:
+            lines[row] = number
+            place += 1
+    return {row: lines.get(row, row + 1) for row in wanted}
+
+
+def _rows_have(lines: Lines) -> str:
+    shown = ", ".join(map(str, lines.first)) + (" …" if lines.count > len(lines.first) else "")
+    return f"row {shown} has" if lines.count == 1 else f"{lines.count:,} rows ({shown}) have"
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_MOST_SHOWN])) + (" …" if len(names) > _MOST_SHOWN else "")
+    return ", ".join(map(repr, names[:MOST_SHOWN])) + (" …" if len(names) > MOST_SHOWN else "")
 
 
 def read_plan(path: str) -> Plan:
@@ -214,85 +316,54 @@ def read_plan(path: str) -> Plan:
     """
     try:
         with open(path, "rb") as file:
-            document = json.loads(file.read())
-        if document["schema"] != SCHEMA:
-            raise PlanError(f"{path}: is no plan: schema is {document['schema']!r}, and must be {SCHEMA!r}")
+            data = file.read()
+    except OSError as error:
+        raise PlanError(f"{path}: the plan cannot be read: {error.strerror}") from None
+    return parse_plan(data, path)
+
+
+def parse_plan(data: bytes, name: str) -> Plan:
+    """The plan that some bytes hold.
+
+    Args:
+        data: a plan file's bytes.
+        name: what to call it in errors.
+
+    Raises:
+        PlanError: it is no plan.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"{name}: is no plan: not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        found = document.get("schema") if isinstance(document, dict) else None
+        raise PlanError(f"{name}: is no plan: schema must be {SCHEMA!r}, and is {found!r}")
+    try:
+        tasks = document["tasks"]
+        tasksets = {task["task_id"]["taskset"] for task in tasks}
+        pairs = [(task["task_id"]["task_id"], task["digest"]) for task in tasks]
         selected = document["selected_task_ids"]
-        tasksets = {task["task_id"]["taskset"] for task in document["tasks"]}
-        if len(tasksets) > 1:
-            raise PlanError(f"{path}: a plan has one taskset, and this has {_some(sorted(tasksets))}")
-        return Plan(
+        plan = Plan(
             document["benchmark"]["name"],
             tuple(document["benchmark"]["config_paths"]),
             document["gym"]["version"],
             document["gym"]["commit"],
-            tasksets.pop() if tasksets else document["benchmark"]["name"],
-            tuple((task["task_id"]["task_id"], task["digest"]) for task in document["tasks"]),
+            next(iter(tasksets), document["benchmark"]["name"]),
+            Tasks([], b""),
             None if selected is None else tuple(selected),
         )
-    except OSError as error:
-        raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise PlanError(f"{path}: is no plan ({error})") from None
-
-
-def gym_version(checkout: Checkout) -> str:
-    """The checkout's version: of its `nemo_gym/package_info.py`, else of its pyproject.toml, else `0.0.0`."""
-    try:
-        with open(checkout.absolute("nemo_gym/package_info.py"), encoding="utf-8") as file:
-            found = _package_version(file.read())
-        if found:
-            return found
-    except (OSError, ValueError):
-        pass
-    try:
-        import tomllib
-
-        with open(checkout.absolute("pyproject.toml"), "rb") as binary:
-            version = tomllib.load(binary).get("project", {}).get("version")
-        if isinstance(version, str):
-            return version
-    except (OSError, ValueError, AttributeError):
-        pass
-    return "0.0.0"
-
-
-def _package_version(source: str) -> str | None:
-    """`__version__` of a package_info module, read without running it: a literal, or made of MAJOR, MINOR, …"""
-    names = dict(re.findall(r"^(\w+)\s*=\s*[\"']?([\w.+-]*)[\"']?\s*(?:#.*)?$", source, re.MULTILINE))
-    if re.fullmatch(r"\d[\w.+-]*", names.get("__version__", "")):
-        return str(names["__version__"])
-    if {"MAJOR", "MINOR", "PATCH"} <= names.keys():
-        return f"{names['MAJOR']}.{names['MINOR']}.{names['PATCH']}{names.get('PRE_RELEASE', '')}"
-    return None
-
-
-def gym_commit(checkout: Checkout) -> str | None:
-    """The commit of the git work tree whose top is the checkout, `-dirty` appended when a tracked file differs.
-
-    None when the checkout is no such top: a commit of a repository around it would say little about it.
-    """
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", checkout.root, *words],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                check=False,
-            )
-        except OSError:
-            return None
-        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-    top = git("rev-parse", "--show-toplevel")
-    if top is None or os.path.realpath(top.rstrip("\n")) != checkout.root:
-        return None
-    commit = git("rev-parse", "HEAD")
-    if commit is None:
-        return None
-    dirty = git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=none")
-    return commit.strip() + ("-dirty" if dirty else "")
+    except (KeyError, TypeError) as error:
+        raise PlanError(f"{name}: is no plan: {error} is missing or of another kind") from None
+    if len(tasksets) > 1:
+        raise PlanError(f"{name}: a plan has one taskset, and this has {_some(sorted(map(str, tasksets)))}")
+    for task_id, digest in pairs:
+        if not isinstance(task_id, str) or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise PlanError(f"{name}: is no plan: task {task_id!r} has the digest {digest!r}")
+    texts = (plan.benchmark, plan.taskset, plan.gym_version, *plan.config_paths, *(plan.selected or ()))
+    if not all(isinstance(text, str) for text in texts):
+        raise PlanError(f"{name}: is no plan: a name, a path or a version is no text")
+    unique = sorted({task_id for task_id, _ in pairs})
+    if len(unique) != len(pairs):
+        raise PlanError(f"{name}: is no plan: task ids are not unique")
+    return Plan(**{**_fields(plan), "tasks": Tasks.of(pairs)})

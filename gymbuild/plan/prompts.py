@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.errors import PlanError
+from gymbuild.plan.rows import RowError, any_size, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,23 @@ class Prompt:
     system: str | None
     fields: frozenset[str]
     """The fields that it takes from a row."""
+
+    def parts(self) -> list[tuple[str, list[tuple[str, str | None]]]] | None:
+        """The messages as roles with (literal text, field) pairs, in order; a field of None ends a text.
+
+        None when a field is formatted (`{n:>5}`, `{n!r}`), so that `str.format` has to do it.
+        """
+        messages = []
+        for role, text in (("system", self.system), ("user", self.user)):
+            if text is None:
+                continue
+            parts = []
+            for literal, name, form, conversion in string.Formatter().parse(text):
+                if form or conversion:
+                    return None
+                parts.append((literal, name))
+            messages.append((role, parts))
+        return messages
 
 
 def load_prompt(path: str) -> Prompt:
@@ -55,8 +73,16 @@ def load_prompt(path: str) -> Prompt:
     fields: set[str] = set()
     for key, text in texts.items():
         if text is not None:
+            _check_text(path, key, text)
             fields |= _fields(path, key, text)
     return Prompt(texts["user"], texts["system"], frozenset(fields))
+
+
+def _check_text(path: str, key: str, text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise PlanError(f"{path}: {key}: holds a lone surrogate, which UTF-8 has no form for") from None
 
 
 def _fields(path: str, key: str, text: str) -> set[str]:
@@ -82,54 +108,58 @@ def _fields(path: str, key: str, text: str) -> set[str]:
     return found
 
 
-def fill(prompt: Prompt, row: Mapping[str, Any], place: str) -> dict[str, Any]:
+def fill(prompt: Prompt, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with `responses_create_params.input` made from the template; the row itself stays as it is.
 
     Args:
         prompt: the template.
         row: a row of the prepared file.
-        place: file and line, for errors.
 
     Raises:
         MissingFieldError: the row lacks a field of the template.
         FilledAlreadyError: the row has an input already.
-        PlanError: a field's value does not fit the template's format.
+        RowError: `responses_create_params` is no object, or a field's value does not fit the template's format.
     """
+    params = filled_params(prompt, row)
+    return {**row, "responses_create_params": params}
+
+
+def filled_params(prompt: Prompt, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row's `responses_create_params` with the `input` that the template makes; errors as `fill`."""
     params = row.get("responses_create_params")
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        raise PlanError(f"{place}: responses_create_params: must be an object")
+        raise RowError(f"responses_create_params: must be an object, and is {kind(params)}")
     if params.get("input"):
-        raise FilledAlreadyError(place)
+        raise FilledAlreadyError(
+            "the row has responses_create_params.input already, and prompt_config is to make it; "
+            "use one or the other"
+        )
     for name in sorted(prompt.fields):
         if name not in row:
-            raise MissingFieldError(place, name)
+            raise MissingFieldError(name)
     try:
-        messages = (
-            [] if prompt.system is None else [{"role": "system", "content": prompt.system.format_map(row)}]
-        )
-        messages.append({"role": "user", "content": prompt.user.format_map(row)})
-    except (ValueError, TypeError) as error:
-        raise PlanError(f"{place}: the prompt template cannot be filled: {error}") from None
-    return {**row, "responses_create_params": {**params, "input": messages}}
+        messages = []
+        if prompt.system is not None:
+            messages.append({"role": "system", "content": any_size(prompt.system.format_map, row)})
+        messages.append({"role": "user", "content": any_size(prompt.user.format_map, row)})
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise RowError(f"the prompt template cannot be filled: {error}") from None
+    return {**params, "input": messages}
 
 
-class MissingFieldError(PlanError):
-    """A row lacks a field that the prompt template takes."""
+class MissingFieldError(RowError):
+    """A row lacks a field that the prompt template takes.
 
-    def __init__(self, place: str, field: str) -> None:
-        super().__init__(f"{place}: the row has no field {field!r}, which the prompt template takes")
-        self.place = place
+    Args:
+        field: the field's name.
+    """
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"the row has no field {field!r}, which the prompt template takes")
         self.field = field
 
 
-class FilledAlreadyError(PlanError):
+class FilledAlreadyError(RowError):
     """A row has an input, and a prompt template is to make one."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(
-            f"{place}: the row has responses_create_params.input already, and prompt_config is to make it; "
-            "use one or the other"
-        )
-        self.place = place

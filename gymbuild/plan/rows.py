@@ -1,14 +1,16 @@
-"""Rows of a prepared file: reading them one by one, their task ids, task inputs, and digests.
+"""Rows of a prepared file by the rules of `nemo-gym.eval-plan.v1`: task ids, task inputs, canonical JSON.
 
-The rules are those of `nemo-gym.eval-plan.v1`; content ids are an extension of our own.
+This is the plain reference: standard library only, one row at a time. What is faster (digesting.py, _native.c)
+gives the same for every row, and asks here whenever it is not sure to. Content ids are our own extension.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from gymbuild.errors import PlanError
 
@@ -18,49 +20,108 @@ BOOKKEEPING = frozenset(("agent_ref", "task_source", "skills_ref"))
 """Top-level fields that are no part of the task input, as is every one that begins with `_ng_`."""
 BOOKKEEPING_PREFIX = "_ng_"
 CONTENT_ID_DIGITS = 16
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+BLANKS = b" \t\r\n"
+"""What JSON takes for white space; a line of nothing else is blank."""
+
+Result = TypeVar("Result")
+
+
+class RowError(PlanError):
+    """A row that no task can be made of; the text does not yet say where it is.
+
+    Args:
+        text: what is wrong.
+    """
+
+    def at(self, jsonl: str, number: int) -> PlanError:
+        """The error for the reader, with its place.
+
+        Args:
+            jsonl: the prepared file.
+            number: the row's line, from 1.
+        """
+        return PlanError(f"{jsonl}:{number}: {self}")
 
 
 def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
     """The lines of a JSONL file that hold something, with their numbers from 1.
 
-    A byte order mark at the start, line ends of either kind and blank lines do not count; the last line may
-    lack its end.
+    Lines end as they do for Python's text files: at `\\n`, `\\r\\n` or `\\r`. A byte order mark at the start and
+    blank lines do not count; the last line may lack its end.
 
     Raises:
         PlanError: the file cannot be read.
     """
+    number = 0
     try:
         with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1 and line.startswith(_BOM):
-                    line = line[len(_BOM) :]
-                line = line.strip()
-                if line:
-                    yield number, line
+            for raw in file:
+                if not number:
+                    raw = raw.removeprefix(BOM)
+                for line in split_lines(raw):
+                    number += 1
+                    if line.strip(BLANKS):
+                        yield number, line
     except OSError as error:
-        raise PlanError(f"{path}: the prepared file cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
 
 
-def parse_row(line: bytes, place: str) -> dict[str, Any]:
-    """One row, as Python's `json` reads it.
+def split_lines(data: bytes) -> list[bytes]:
+    """The lines of `data`, which ends where a line does, without their ends."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def unreadable(path: str, error: OSError) -> PlanError:
+    """The error for a prepared file that cannot be read."""
+    return PlanError(f"{path}: the prepared file cannot be read: {error.strerror}")
+
+
+def parse_row(line: bytes) -> dict[str, Any]:
+    """One row, as Python's `json` reads it; integers of any size.
 
     Args:
         line: its bytes.
-        place: file and line, for errors.
 
     Raises:
-        PlanError: it is no UTF-8, no JSON, or no object.
+        RowError: it is no UTF-8, no JSON, or no object.
     """
     try:
-        row = json.loads(line.decode("utf-8"))
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PlanError(f"{place}: not UTF-8 (byte {error.start + 1} of the line)") from None
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"{place}: not JSON ({error})") from None
+        raise RowError(f"not UTF-8 (byte {error.start + 1} of the line)") from None
+    try:
+        row = any_size(json.loads, text)
+    except json.JSONDecodeError as error:
+        raise RowError(f"not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise RowError("the row is nested too deeply") from None
     if not isinstance(row, dict):
-        raise PlanError(f"{place}: a row must be a JSON object, and this is {_kind(row)}")
+        raise RowError(f"a row must be a JSON object, and this is {kind(row)}")
     return row
+
+
+def any_size(work: Callable[..., Result], *arguments: Any) -> Result:
+    """What `work(*arguments)` gives, with Python's limit on the digits of an integer lifted if it is met.
+
+    The limit guards servers from strangers; a plan has to write the integers that its data has.
+    """
+    try:
+        return work(*arguments)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        limit = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(0)
+        try:
+            return work(*arguments)
+        finally:
+            sys.set_int_max_str_digits(limit)
 
 
 def canonical(value: Any) -> str:
@@ -68,19 +129,19 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def canonical_bytes(value: Any, place: str) -> bytes:
+def canonical_bytes(value: Any) -> bytes:
     """Canonical JSON in UTF-8.
 
     Raises:
-        PlanError: it holds a lone surrogate, which UTF-8 has no form for.
+        RowError: it holds a lone surrogate, which UTF-8 has no form for; or it is nested too deeply.
     """
     try:
-        return canonical(value).encode("utf-8")
+        return any_size(canonical, value).encode("utf-8")
     except UnicodeEncodeError as error:
         lone = f"U+{ord(error.object[error.start]):04X}"
-        raise PlanError(
-            f"{place}: the row holds {lone}, a lone surrogate, which UTF-8 has no form for"
-        ) from None
+        raise RowError(f"the row holds {lone}, a lone surrogate, which UTF-8 has no form for") from None
+    except RecursionError:
+        raise RowError("the row is nested too deeply") from None
 
 
 def task_input(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,20 +153,25 @@ def task_input(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def explicit_id(row: Mapping[str, Any], place: str) -> str | None:
+def explicit_id(row: Mapping[str, Any]) -> str | None:
     """The id that a row states, or None.
 
     Raises:
-        PlanError: the row is a materialized task already.
+        RowError: the row is a materialized task already, or the id holds a lone surrogate.
     """
     if "task_input" in row or isinstance(row.get("task_id"), dict):
-        raise PlanError(
-            f"{place}: the row is a materialized task (task_input, or a mapping as task_id), not a dataset row"
+        raise RowError(
+            "the row is a materialized task (task_input, or a mapping as task_id), not a dataset row"
         )
     for key in ID_KEYS:
         value = row.get(key)
         if value is not None:
-            return str(value)
+            task_id = value if isinstance(value, str) else any_size(str, value)
+            try:
+                task_id.encode("utf-8")
+            except UnicodeEncodeError:
+                raise RowError("the task id holds a lone surrogate, which UTF-8 has no form for") from None
+            return task_id
     return None
 
 
@@ -114,6 +180,7 @@ def content_id(data: bytes) -> str:
     return "row-" + sha256(data).hexdigest()[:CONTENT_ID_DIGITS]
 
 
-def _kind(value: Any) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+def kind(value: Any) -> str:
+    """What JSON calls a value."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -45,7 +45,7 @@ def test_a_template_that_cannot_be_used_is_an_error_for_the_reader(
 def test_other_fields_of_the_params_stay_and_the_row_is_not_changed(tmp_path: Path) -> None:
     prompt = load_prompt(template(tmp_path, "user: '{q} {{x}}'\nsystem: s"))
     row = {"q": "hi", "responses_create_params": {"temperature": 0.5, "input": []}}
-    filled = fill(prompt, row, "f:1")
+    filled = fill(prompt, row)
     assert filled["responses_create_params"] == {
         "temperature": 0.5,
         "input": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi {x}"}],
@@ -56,8 +56,8 @@ def test_other_fields_of_the_params_stay_and_the_row_is_not_changed(tmp_path: Pa
 def test_a_missing_field_and_an_input_that_is_there_are_told_apart(tmp_path: Path) -> None:
     prompt = load_prompt(template(tmp_path, "user: '{q}'"))
     with pytest.raises(MissingFieldError, match="'q'"):
-        fill(prompt, {}, "f:1")
+        fill(prompt, {})
     with pytest.raises(FilledAlreadyError):
-        fill(prompt, {"q": 1, "responses_create_params": {"input": "x"}}, "f:1")
+        fill(prompt, {"q": 1, "responses_create_params": {"input": "x"}})
     with pytest.raises(PlanError, match="cannot be filled"):
-        fill(load_prompt(template(tmp_path, "user: '{q:d}'")), {"q": "text"}, "f:1")
+        fill(load_prompt(template(tmp_path, "user: '{q:d}'")), {"q": "text"})
