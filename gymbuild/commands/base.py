@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getopt
 import os
 import sys
 from collections.abc import Callable
@@ -62,6 +63,10 @@ class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
 
     base_options = ()
 
+    def parse_execute(self, in_args: list[str]) -> Any:
+        """doit's entry: the command line, in which options may also follow the words (`shard PLAN --of 4`)."""
+        return super().parse_execute(options_first(in_args, self.cmdparser))
+
     def execute(self, params: Any, args: list[str]) -> Any:
         """doit's entry: go to the checkout, make the session, run the command."""
         return guarded(lambda: self._in_checkout(params, args))
@@ -83,6 +88,24 @@ class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
             the exit code.
         """
         raise NotImplementedError
+
+
+def options_first(arguments: list[str], parser: Any) -> list[str]:
+    """A command line with its options before its words, where doit looks for them; what follows `--` stays words.
+
+    Args:
+        arguments: as they came.
+        parser: doit's, which knows the options. A mistake in them is left for it to report.
+    """
+    try:
+        options, words = getopt.gnu_getopt(arguments, parser.get_short(), parser.get_long())
+    except getopt.GetoptError:
+        return arguments
+    first = []
+    for name, value in options:
+        takes_value = parser.get_option(name)[0].type is not bool
+        first += [name, value] if takes_value else [name]
+    return [*first, "--", *words]
 
 
 def usage_error(command: Any, text: str) -> InvalidCommand:

@@ -1,0 +1,207 @@
+"""`check`: the plans that the repository keeps against what the checkout gives now; `--update` writes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from gymbuild.commands.base import GymbuildCommand
+from gymbuild.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
+from gymbuild.paths import file_name
+from gymbuild.session import Session
+from gymbuild.store import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with one kept plan."""
+
+    path: str
+    """The kept plan, relative to the checkout."""
+    text: str
+    """For a reviewer."""
+    new: bytes | None
+    """What the plan should be; None where it should not be there, or is not known."""
+
+
+class Check(GymbuildCommand):
+    """Compare the plans in the repository with what the checkout gives."""
+
+    name = "check"
+    doc_purpose = "compare the plans kept in the repository with what the checkout gives now"
+    doc_usage = "[BENCHMARK ...] [plans_dir=DIR] [--update] [-n N]"
+    doc_description = (
+        "Makes the plans current as `doit plan` would, preparing what is stale, and compares them with those under "
+        "plans_dir (default: plans), without regard to `gym`. Without a name every benchmark is checked, and plans "
+        "that no benchmark has are reported; a benchmark without a kept plan is a difference.\n\nExits with 0 when "
+        "all are the same, 1 when any differs or cannot be told, 75 or 76 when a preparation failed, 3 for a usage "
+        "error. --update writes what differs and exits with 0."
+    )
+    cmd_options = (
+        {
+            "name": "update",
+            "long": "update",
+            "type": bool,
+            "default": False,
+            "help": "write what differs",
+        },
+        {
+            "name": "processes",
+            "short": "n",
+            "long": "process",
+            "type": int,
+            "default": 0,
+            "help": "preparations that run at once",
+        },
+    )
+
+    def run(self, session: Session, words: list[str], options: Any) -> int:
+        """Say what differs; the exit codes are those of the description."""
+        from gymbuild.plan.sets import PLANS_DIR
+
+        settings = session.settings
+        for name in ("plan_task_ids", "plan_output_fpath", "dry_run"):
+            if getattr(settings, name):
+                raise UsageError(f"{name}: `check` is about whole plans in their usual place; leave it out.")
+        plans_dir = settings.plans_dir or PLANS_DIR
+        folder = session.checkout.absolute(plans_dir)
+        if not options["update"] and not os.path.isdir(folder):
+            raise UsageError(
+                f"plans_dir={plans_dir}: there is no such folder. `gymbuild check --update plans_dir={plans_dir}` "
+                "writes the plans of every benchmark into it, for you to commit."
+            )
+        tasks = [_task(word) for word in words] or ["plan"]
+        code = self._build(tasks, options)
+        if code == EXIT_USAGE:
+            return code
+        sys.stdout.flush()
+        now = Session(session.checkout.root, session.words)
+        findings, same = self._look(now, tasks, plans_dir)
+        if not words:
+            findings += _extra(now, folder)
+        return _report(findings, same, code, update=bool(options["update"]))
+
+    def _look(self, session: Session, tasks: list[str], plans_dir: str) -> tuple[list[Finding], int]:
+        """What is wrong with the kept plans of the selected benchmarks, and how many are as they should be."""
+        decided = session.decide(tasks)
+        findings, same = [], 0
+        for name in decided.selection.plans:
+            path = kept_path(session, plans_dir, name)
+            plan = decided.plans.get(name)
+            if plan is None or plan.reasons:
+                findings.append(
+                    Finding(path, f"{path}: cannot be told, since plan:{name} was not made", None)
+                )
+            elif (finding := _compare(session, name, path)) is not None:
+                findings.append(finding)
+            else:
+                same += 1
+        for task, texts in decided.skipped.items():
+            path = kept_path(session, plans_dir, task.partition(":")[2])
+            if task.startswith("plan:") and os.path.isfile(session.checkout.absolute(path)):
+                text = f"{path}: cannot be told, since {task} cannot be built: {texts[0]}"
+                findings.append(Finding(path, text, None))
+        return findings, same
+
+    def _build(self, tasks: list[str], options: Any) -> int:
+        """Have the plans made, by the command that `doit plan` is."""
+        from gymbuild.commands.run import Run
+
+        run = Run(
+            task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=dict(self.opt_vals)
+        )
+        processes = ["-n", str(options["processes"])] if options["processes"] else []
+        return int(run.parse_execute([*processes, *tasks]) or 0)
+
+
+def kept_path(session: Session, plans_dir: str, name: str) -> str:
+    """Where the repository keeps a benchmark's plan, relative to the checkout."""
+    return session.checkout.relative(os.path.join(plans_dir, file_name(name) + ".json"))
+
+
+def _task(word: str) -> str:
+    """The task that makes a benchmark's plan, from `NAME` or `plan:NAME`; a pattern sweeps up what it matches."""
+    return word if word.startswith("plan:") or word == "plan" else f"plan:{word}"
+
+
+def _compare(session: Session, name: str, path: str) -> Finding | None:
+    """What is wrong with one kept plan, the plan that it should be having been made."""
+    from gymbuild.commands.diff import with_rows
+    from gymbuild.plan.diff import compare, diff_text, tasks_text
+    from gymbuild.plan.kept import KeptRows
+    from gymbuild.plan.plan import parse_plan
+
+    made = session.planner.path(session.graph.benchmarks[name])
+    with open(made, "rb") as file:
+        data = file.read()
+    try:
+        with open(session.checkout.absolute(path), "rb") as file:
+            kept = file.read()
+    except FileNotFoundError:
+        count = tasks_text(len(parse_plan(data, made).tasks))
+        return Finding(path, f"{path}: is not there, and plan:{name} has {count}", data)
+    except OSError as error:
+        return Finding(path, f"{path}: cannot be read: {error.strerror}", data)
+    if kept == data:
+        return None
+    new = parse_plan(data, made)
+    try:
+        old = parse_plan(kept, path)
+    except PlanError as error:
+        return Finding(path, str(error), data)
+    diff = compare(old, new)
+    if diff:
+        return Finding(path, diff_text(path, with_rows(KeptRows(session), diff, old, new)), data)
+    if old.to_bytes() != kept:
+        text = "has the same tasks, but is not written as gymbuild writes it (keys, order, indent, line ends)"
+        return Finding(path, f"{path}: {text}", data)
+    return None
+
+
+def _extra(session: Session, folder: str) -> list[Finding]:
+    """The kept plans that no benchmark has."""
+    from gymbuild.plan.plan import read_plan
+    from gymbuild.plan.sets import plan_files
+
+    names = {file_name(name) for name in (*session.graph.benchmarks, *session.graph.problems)}
+    found = []
+    for name, file in plan_files(folder):
+        if name in names:
+            continue
+        try:
+            read_plan(file)
+        except PlanError:
+            continue
+        path = session.checkout.relative(file)
+        found.append(Finding(path, f"{path}: there is no benchmark of that name; remove the file", None))
+    return found
+
+
+def _report(findings: list[Finding], same: int, code: int, *, update: bool) -> int:
+    """Print what was found, write what is to be written, and give the exit code."""
+    if findings:
+        print()
+    for finding in findings:
+        print(finding.text)
+    different = [finding for finding in findings if finding.new is not None]
+    if update:
+        for finding in different:
+            assert finding.new is not None
+            try:
+                write_atomically(os.path.abspath(finding.path), finding.new)
+            except OSError as error:
+                raise PlanError(f"{finding.path}: cannot be written: {error.strerror}") from None
+    left = len(findings) - len(different)
+    counts = [
+        (same, "the same"),
+        (len(different), "written" if update else "different"),
+        (left, "to be looked at"),
+    ]
+    print(f"check: {', '.join(f'{count:,} {word}' for count, word in counts if count) or 'no plans'}")
+    if different and not update:
+        print("If this is what the change is meant to do, `gymbuild check --update` writes the plans.")
+    if code in (EXIT_FAILED, EXIT_MAY_PASS):
+        return code
+    return 1 if code or left or (different and not update) else 0

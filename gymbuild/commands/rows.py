@@ -1,0 +1,187 @@
+"""`rows BENCHMARK [ID …]`: tasks as a run would receive them, messages rendered and the rest folded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.errors import GymbuildError, PlanError, SelectionError, UsageError
+from gymbuild.session import Session
+
+if TYPE_CHECKING:
+    from gymbuild.plan.show import ReceivedRow
+
+_SHOWN = 3
+"""How many tasks are shown when neither ids nor a limit is given."""
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal would act on: control characters but tab and line feed, and those that turn the direction."""
+
+
+class Rows(GymbuildCommand):
+    """Show tasks as a run would receive them."""
+
+    name = "rows"
+    doc_purpose = "show tasks as a run would receive them, the prompt filled"
+    doc_usage = "BENCHMARK | PLAN [ID ...] [--json] [--limit N]"
+    doc_description = (
+        "For a benchmark, the rows of its prepared file as it is, with the prompt template as it is. For a plan "
+        "file, the very rows that its digests are of: in the prepared file, or in the store.\n\nWithout an ID the "
+        "first tasks are shown. An ID that has = in it is given as --id=ID."
+    )
+    cmd_options = (
+        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print a JSON list"},
+        {
+            "name": "limit",
+            "long": "limit",
+            "type": int,
+            "default": -1,
+            "help": "show so many tasks; 0 for all. Default: 3, or all with --json",
+        },
+        {"name": "ids", "long": "id", "type": list, "default": [], "help": "a task id, may be repeated"},
+    )
+
+    def run(self, session: Session, words: list[str], options: Any) -> int:
+        """Print the tasks."""
+        if not words:
+            raise usage_error(self, "name a benchmark or a plan file, such as `rows aime24`.")
+        ids = [*words[1:], *options["ids"]]
+        limit = options["limit"]
+        if limit < 0:
+            limit = 0 if options["json"] or ids else _SHOWN
+        if os.path.isfile(words[0]):
+            found, total = _of_plan(session, words[0], ids)
+        else:
+            found, total = _of_benchmark(session, words[0], ids), None
+        # the first row comes before anything is printed: what is wrong is said without half an answer
+        shown = islice(found, limit) if limit else found
+        if options["json"]:
+            _print_json(shown)
+            return 0
+        count = _print_text(shown)
+        if limit and (total - count if total is not None else next(found, None)):
+            more = f"{total - count:,} more" if total is not None else "there are more"
+            print(f"\n{more}; `--limit 0` shows all, and an id shows that task")
+        return 0
+
+
+def _of_benchmark(session: Session, word: str, ids: list[str]) -> Iterator[ReceivedRow]:
+    """The tasks of a benchmark's prepared file, in its order; named ones in the order of their names."""
+    from gymbuild.plan.prompts import load_prompt
+    from gymbuild.plan.show import received_rows
+    from gymbuild.selection import nearest
+
+    graph = session.graph
+    name = word.removeprefix("plan:")
+    if name in graph.problems:
+        raise graph.problems[name]
+    benchmark = graph.benchmarks.get(name)
+    if benchmark is None:
+        near = nearest(graph, f"plan:{name}")
+        hint = f" The nearest are {', '.join(task.removeprefix('plan:') for task in near)}." if near else ""
+        raise UsageError(f"{word}: there is no such benchmark, and no such plan file.{hint}")
+    dataset = benchmark.dataset
+    jsonl = session.checkout.absolute(dataset.jsonl_fpath)
+    if not os.path.isfile(jsonl):
+        raise UsageError(f"{dataset.jsonl_fpath} is not there yet; `doit prepare:{name}` makes it.")
+    if _is_stale(session, name):
+        print(
+            f"note: prepare:{name} is stale; these are the rows as they were prepared last", file=sys.stderr
+        )
+    prompt = load_prompt(session.checkout.absolute(dataset.prompt_config)) if dataset.prompt_config else None
+    rows = received_rows(
+        jsonl, prompt=prompt, ids=session.settings.plan_ids, wanted=frozenset(ids) if ids else None
+    )
+    return _in_order(rows, ids, f"{name} has no task") if ids else rows
+
+
+def _of_plan(session: Session, path: str, ids: list[str]) -> tuple[Iterator[ReceivedRow], int]:
+    """The tasks of a plan file whose rows are to be found, and how many it has or are named."""
+    from gymbuild.plan.kept import KeptRows
+    from gymbuild.plan.plan import read_plan
+
+    try:
+        plan = read_plan(path)
+    except PlanError as error:
+        raise UsageError(str(error)) from None
+    digests = dict(plan.tasks)
+    for task_id in ids:
+        if task_id not in digests:
+            raise SelectionError(
+                f"{path}: {plan.benchmark} has no task {task_id!r}{_nearest(task_id, digests)}"
+            )
+    wanted = {task_id: digests[task_id] for task_id in ids} if ids else digests
+    rows = KeptRows(session).scan(plan, wanted)
+    missing = (
+        f"{path}: these rows are neither in the prepared file nor in the store any more, so only their digests are "
+        "known:"
+    )
+    return (_in_order(rows, ids, missing) if ids else _some(rows, missing, wanted)), len(wanted)
+
+
+def _some(rows: Iterator[ReceivedRow], text: str, wanted: dict[str, str]) -> Iterator[ReceivedRow]:
+    """The rows as they come; an error when there is none at all."""
+    first = next(rows, None)
+    if first is None:
+        raise PlanError(f"{text} all {len(wanted):,}")
+    return _after(first, rows)
+
+
+def _after(first: ReceivedRow, rest: Iterator[ReceivedRow]) -> Iterator[ReceivedRow]:
+    yield first
+    yield from rest
+
+
+def _in_order(rows: Iterator[ReceivedRow], ids: list[str], text: str) -> Iterator[ReceivedRow]:
+    """The named rows in the order of their names; an error when one is not there."""
+    found = {row.task_id: row for row in rows}
+    absent = [task_id for task_id in dict.fromkeys(ids) if task_id not in found]
+    if absent:
+        raise SelectionError(f"{text} {', '.join(map(repr, absent[:10]))}{' …' if len(absent) > 10 else ''}")
+    return iter([found[task_id] for task_id in dict.fromkeys(ids)])
+
+
+def _nearest(task_id: str, there: dict[str, str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(task_id, islice(there, 10_000), n=3, cutoff=0.5)
+    return f"; the nearest are {', '.join(map(repr, near))}" if near else ""
+
+
+def _is_stale(session: Session, name: str) -> bool:
+    try:
+        return session.graph.aliases[name] in session.decide([f"prepare:{name}"]).stale
+    except GymbuildError:
+        return False
+
+
+def _print_json(rows: Iterator[ReceivedRow]) -> None:
+    from gymbuild.plan.rows import any_size
+    from gymbuild.plan.show import row_to_json
+
+    separator = "[\n"
+    for row in rows:
+        text = any_size(lambda row=row: json.dumps(row_to_json(row), indent=2, ensure_ascii=False))
+        sys.stdout.write(separator + text)
+        separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _print_text(rows: Iterator[ReceivedRow]) -> int:
+    from gymbuild.plan.show import render_row
+
+    count = 0
+    for row in rows:
+        print(("\n\n" if count else "") + safe(render_row(row)))
+        count += 1
+    return count
+
+
+def safe(text: str) -> str:
+    """`text` with what a terminal would act on as `\\u…`."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
