@@ -55,6 +55,17 @@ def select(graph: Graph, words: Sequence[str]) -> Selection:
     return chosen
 
 
+def with_sources(words: Sequence[str]) -> list[str]:
+    """The words, with `prepare:x` before every `validate:x`: what is validated is made current first."""
+    found = []
+    for word in words:
+        group, colon, name = word.partition(":")
+        if group == "validate":
+            found.append("prepare" + colon + name)
+        found.append(word)
+    return found
+
+
 def _add_group(graph: Graph, chosen: Selection, group: str) -> None:
     for name in graph.problems:
         chosen.add(chosen.problems, f"{group}:{name}", False)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.environments import Environment
@@ -27,6 +27,9 @@ from gymbuild.preparation.prepare import Assessment, Preparer
 from gymbuild.preparation.signatures import check_script
 from gymbuild.selection import Selection, nearest, select
 from gymbuild.settings import Settings, merge_arguments, parse_settings
+
+if TYPE_CHECKING:
+    from gymbuild.validating import Validator
 
 
 @dataclass(slots=True)
@@ -177,6 +180,13 @@ class Session:
         """Writes this checkout's plans."""
         preparer = self.preparer
         return Planner(self.checkout, self.settings, preparer.digests, preparer.state, preparer.store)
+
+    @cached_property
+    def validator(self) -> Validator:
+        """Validates the rows of this checkout's datasets."""
+        from gymbuild.validating import Validator
+
+        return Validator(self)
 
     @cached_property
     def _environments(self) -> dict[str, Environment | GymbuildError]:

@@ -1,4 +1,4 @@
-"""doit task creators: `venv`, `prepare` and `plan`. A checkout's dodo.py imports what is here."""
+"""doit task creators: `venv`, `prepare`, `validate` and `plan`. A checkout's dodo.py imports what is here."""
 
 from __future__ import annotations
 
@@ -83,6 +83,19 @@ def task_prepare() -> Iterator[dict[str, Any]]:
     session = current_session()
     for name in _selected_preparations(session):
         yield prepare_task(session, name)
+
+
+def task_validate() -> Iterator[dict[str, Any]]:
+    """rows of prepared files checked, and of the datasets beside them"""
+    yield _group("validate", "rows of prepared files checked, and of the datasets beside them")
+    session = current_session()
+    decided = session.decided
+    if decided is not None and not any(word.startswith(("validate", "*")) for word in decided.selection.rest):
+        return
+    for name in session.validator.names():
+        source = session.validator.source(name)
+        if decided is None or source in decided.stale or source in decided.current:
+            yield validate_task(session, name)
 
 
 def task_plan() -> Iterator[dict[str, Any]]:
@@ -184,6 +197,21 @@ def plan_task(session: Session, name: str) -> dict[str, Any]:
     return task
 
 
+def validate_task(session: Session, name: str) -> dict[str, Any]:
+    """The task `validate:<name>`, as doit takes it."""
+    source = session.validator.source(name)
+    decided = session.decided
+    return {
+        "name": name,
+        "doc": f"check the rows of {session.validator.dataset(name).jsonl_fpath}",
+        "actions": [(validate_rows, [session, name])],
+        "task_dep": [f"prepare:{source}"] if decided is None or source in decided.stale else [],
+        "uptodate": [(validation_is_current, [session, name])],
+        "verbosity": 2,
+        "io": {"capture": False},
+    }
+
+
 # -- what the tasks do (module-level functions, so that doit can hand them to other processes) -------------------
 
 
@@ -282,6 +310,32 @@ def plan_is_current(session: Session, benchmark: Any) -> bool:
     """Whether a plan is current, once its dataset is."""
     session.preparer.state.refresh()
     return not session.planner.assess(benchmark).reasons
+
+
+def validate_rows(session: Session, name: str) -> Any:
+    """The action of `validate:<name>`."""
+
+    def validate() -> Any:
+        from gymbuild.errors import PlanError
+        from gymbuild.plan.validation import render_report
+
+        session.preparer.state.refresh()
+        reports = session.validator.validate(name)
+        for report in reports:
+            if report.ok:
+                _say("   " + render_report(report).replace("\n", "\n   "))
+        failed = [render_report(report) for report in reports if not report.ok]
+        if failed:
+            raise PlanError("\n".join(failed))
+        return {"rows": sum(report.rows for report in reports)}
+
+    return _guarded(validate)
+
+
+def validation_is_current(session: Session, name: str) -> bool:
+    """Whether the rows of a dataset have been validated as they are."""
+    session.preparer.state.refresh()
+    return bool(session.validator.is_current(name))
 
 
 def build_venv(session: Session, users: list[Preparation]) -> Any:

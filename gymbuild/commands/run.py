@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
 from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
@@ -17,11 +18,25 @@ class Run(DoitRun):  # type: ignore[misc]
     """Run tasks: those that are stale."""
 
     name = "run"
+    cmd_options = (
+        *DoitRun.cmd_options,
+        {
+            "name": "strict",
+            "long": "strict",
+            "type": bool,
+            "default": False,
+            "help": "the same as the setting strict=true",
+        },
+    )
 
     def execute(self, params: Any, args: list[str]) -> Any:
         """doit's entry."""
         from gymbuild import current
 
+        if params.get("strict") or "--strict" in args:
+            # also behind the names of tasks, where doit's own options may not be
+            args = [word for word in args if word != "--strict"]
+            doit_cmd.set_var("strict", "true")
         root = params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py"))
         if _is_plain(params) and current.answer(root, args or ["plan"], sys.argv[1:], out=sys.stdout):
             return 0
@@ -36,7 +51,9 @@ class Run(DoitRun):  # type: ignore[misc]
 
         self.loader.setup(params)
         config = self.loader.load_doit_config()
-        words = args or list(params.get("default_tasks") or config.get("default_tasks") or [])
+        from gymbuild.selection import with_sources
+
+        words = with_sources(args or list(params.get("default_tasks") or config.get("default_tasks") or []))
         processes = _processes(params, words_of_command_line())
         if processes:
             params["num_process"] = processes
