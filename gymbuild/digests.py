@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xxhash import xxh3_128
@@ -48,6 +48,15 @@ def digest_file(path: str) -> str:
     with open(path, "rb", buffering=0) as file:
         while chunk := file.read(CHUNK):
             hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def digest_chunks(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> str:
+    """XXH3-128 of content that comes in pieces, each of which is handed on to `write`."""
+    hasher = xxh3_128()
+    for chunk in chunks:
+        hasher.update(chunk)
+        write(chunk)
     return hasher.hexdigest()
 
 

@@ -7,16 +7,19 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymbuild.datasets import Benchmark
-from gymbuild.digests import DigestCache, digest_json
+from gymbuild.digests import DigestCache, digest_chunks, digest_json
 from gymbuild.paths import Checkout, file_name
 from gymbuild.preparation.journal import displace
 from gymbuild.record_log import RecordLog
 from gymbuild.settings import Settings
 from gymbuild.staleness import Reason
-from gymbuild.store import DamagedObjectError, Store, write_atomically
+from gymbuild.store import DamagedObjectError, Store, temporary_beside
+
+if TYPE_CHECKING:
+    from gymbuild.plan.plan import Plan
 
 FORMAT = 1
 """Part of every plan's key: raised when the same inputs would give another plan."""
@@ -163,25 +166,22 @@ class Planner:
                 return PlanOutcome("restored", state.path, state.tasks)
             except (DamagedObjectError, FileNotFoundError):
                 say(f"warning: plan:{benchmark.name}: its object in the store was damaged; writing it anew")
-        data, count, selected = self.make(benchmark)
+        plan = self.make(benchmark)
         old = self._digests.get(state.path)
-        from gymbuild.digests import digest_bytes
-
-        digest = digest_bytes(data)
-        if digest != old or os.path.islink(path):
-            write_atomically(path, data)
+        digest = _write(plan, path, None if os.path.islink(path) else old)
         self._store.add(path, digest)
         self._keep_template(benchmark, state)
-        self._save(state, digest, count)
-        return PlanOutcome("same" if digest == old else "written", state.path, count, selected)
+        self._save(state, digest, len(plan.tasks))
+        selected = None if plan.selected is None else len(plan.selected)
+        return PlanOutcome("same" if digest == old else "written", state.path, len(plan.tasks), selected)
 
-    def make(self, benchmark: Benchmark) -> tuple[bytes, int, int | None]:
-        """The bytes of a benchmark's plan, how many tasks it has, and how many of them are selected."""
+    def make(self, benchmark: Benchmark) -> Plan:
+        """A benchmark's plan from its prepared file."""
         from gymbuild.plan.plan import build_plan
 
         version, commit = self.gym()
         dataset = benchmark.dataset
-        plan = build_plan(
+        return build_plan(
             self.checkout.absolute(dataset.jsonl_fpath),
             benchmark=dataset.name,
             taskset=dataset.taskset,
@@ -193,8 +193,6 @@ class Planner:
             ids=self.settings.plan_ids,
             processes=0,
         )
-        selected = self.settings.plan_task_ids
-        return plan.to_bytes(), len(plan.tasks), None if selected is None else len(set(selected))
 
     def _keep_edit(self, state: PlanState, say: Any) -> None:
         path = self.checkout.absolute(state.path)
@@ -219,6 +217,20 @@ class Planner:
         # the second one stays when the plan is made anew: `diff` asks it what an earlier plan was made from
         self._state.put([("plan:" + state.path, record), ("planned:" + digest, record)])
         self._digests.save()
+
+
+def _write(plan: Plan, path: str, old: str | None) -> str:
+    """Write a plan, a piece at a time, unless the file at `path` has the digest `old` and so is it; its digest."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with temporary_beside(path) as temporary:
+        with open(temporary, "wb") as file:
+            digest = digest_chunks(plan.chunks(), file.write)
+            file.flush()
+            if digest != old:
+                os.fsync(file.fileno())
+        if digest != old:
+            os.replace(temporary, path)
+    return digest
 
 
 def plan_key(facts: Mapping[str, Any]) -> str:

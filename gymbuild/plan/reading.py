@@ -86,7 +86,7 @@ def whole_lines(jsonl: str, start: int, end: int, block: int = BLOCK) -> Iterato
             if not data:
                 break
             if position == 0:
-                while len(data) < len(BOM) and (more := file.read(len(BOM) - len(data))):
+                while len(data) < len(BOM) and (more := file.read(min(len(BOM), stop) - len(data))):
                     data += more
                 position += len(data)
                 data = data.removeprefix(BOM)
