@@ -259,6 +259,10 @@ def shape_fault(datasets: Any, key: str) -> tuple[str, str] | None:
             if isinstance(entry, str) and "${" in entry:
                 continue
             return here, f"a dataset must be a mapping, found {kind_of(entry)}."
+        kind = entry.get("type")
+        if kind not in TYPES and not (isinstance(kind, str) and "${" in kind):
+            found = kind_of(kind) if "type" in entry else "nothing"
+            return f"{here}.type", f"must be one of {_quoted(TYPES)}, found {found}."
         if not any(isinstance(value, str) and "${" in value for value in entry.values()):
             model = UpstreamBenchmark if entry.get("type") == "benchmark" else UpstreamOther
             try:

@@ -336,8 +336,14 @@ def _yaml_error(error: Exception, decoded: str, shown: str) -> ConfigError:
         text = lines[mark.line] if mark.line < len(lines) else ""
         if "\t" in text[: mark.column + 1]:
             problem = "a tab is not allowed as indentation; use spaces"
+    if "node content" in str(problem) and line is not None and "???" in decoded.splitlines()[line - 1]:
+        problem = "??? needs quotes inside braces and brackets: write '???'"
+    if "another document" in str(problem):
+        problem = "it holds several documents; a config is one"
+    if "nesting depth" in str(problem):
+        problem = f"it is nested deeper than {MAX_DEPTH} levels"
     if "could not determine a constructor for the tag" in str(problem):
         tag = re.search(r"'([^']*)'", str(problem))
         problem = f"the tag {tag.group(1) if tag else ''!r} is not allowed: tags are never executed"
     problem = str(problem)
-    return ConfigError(problem[:1].upper() + problem[1:].rstrip(".") + ".", file=shown, line=line)
+    return ConfigError(problem.rstrip(".") + ".", file=shown, line=line)
