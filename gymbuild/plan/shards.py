@@ -21,8 +21,6 @@ from typing import Literal
 
 from gymbuild.errors import PlanError, UsageError
 from gymbuild.plan.plan import Plan, Tasks
-from gymbuild.plan.rows import lines_of
-from gymbuild.plan.show import task_ids_of
 
 _MOST_SHOWN = 10
 
@@ -77,20 +75,6 @@ def split(
         )
         for part in parts
     ]
-
-
-def task_sizes(jsonl: str, ids: Literal["content", "explicit"] = "content") -> dict[str, int]:
-    """The bytes of every task's row in a prepared file, by task id, in the file's order.
-
-    Args:
-        jsonl: the prepared file.
-        ids: the rule for rows without an id, as the plan was made with.
-
-    Raises:
-        PlanError: the file cannot be read, or a row has no id that a plan could give it.
-    """
-    lines = (len(line) for _, line in lines_of(jsonl))
-    return dict(zip(task_ids_of(jsonl, ids), lines, strict=False))
 
 
 def _kept(earlier: Sequence[Plan]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from gymbuild.errors import PlanError, SelectionError
+from gymbuild.errors import PlanError
 from gymbuild.plan import rows
 from gymbuild.plan.digesting import Rules
 from gymbuild.plan.prompts import Prompt, fill
@@ -103,21 +103,6 @@ def as_received(row: Mapping[str, Any], prompt: Prompt | None) -> dict[str, Any]
     return rows.task_input(row if prompt is None else fill(prompt, row))
 
 
-def find_row(
-    jsonl: str,
-    task_id: str,
-    *,
-    prompt: Prompt | None = None,
-    ids: Literal["content", "explicit"] = "content",
-) -> ReceivedRow | None:
-    """The row of one task, or None when the prepared file does not have it.
-
-    Raises:
-        PlanError: as `received_rows`.
-    """
-    return next(received_rows(jsonl, prompt=prompt, ids=ids, wanted=(task_id,)), None)
-
-
 def row_to_json(row: ReceivedRow) -> dict[str, Any]:
     """A row for other programs: its id, place and digest, and the exact input."""
     return {"task_id": row.task_id, "line": row.line, "digest": row.digest, "task_input": row.task_input}
@@ -193,15 +178,3 @@ def fold(value: Any, width: int = FOLDED_WIDTH) -> str:
 
 def _many(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def require_found(jsonl: str, benchmark: str, wanted: Collection[str], found: Collection[str]) -> None:
-    """Complain about task ids that the prepared file does not have.
-
-    Raises:
-        SelectionError: names them.
-    """
-    absent = sorted(set(wanted) - set(found))
-    if absent:
-        shown = ", ".join(map(repr, absent[:10])) + (" …" if len(absent) > 10 else "")
-        raise SelectionError(f"{jsonl}: {benchmark} has no task {shown}")

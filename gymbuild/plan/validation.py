@@ -334,7 +334,7 @@ def _dataset_findings(
 
 
 def _committed(path: str, checkout: Checkout) -> bool | None:
-    """Whether the last commit has the file; None where there is no git to ask, or no repository."""
+    """Whether git has the file (committed, or added to be); None where there is no git to ask, or no repository."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
     def git(*words: str) -> bool | None:
@@ -355,7 +355,7 @@ def _committed(path: str, checkout: Checkout) -> bool | None:
 
     if not git("rev-parse", "--is-inside-work-tree"):
         return None
-    return git("cat-file", "-e", "HEAD:./" + os.path.basename(path))
+    return git("ls-files", "--error-unmatch", "--", os.path.basename(path))
 
 
 def render_report(report: Report) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gymbuild.errors import PlanError, UsageError
-from gymbuild.plan.plan import Plan, Tasks, build_plan, parse_plan, read_plan
-from gymbuild.plan.shards import merge, shard_of, split, task_sizes
+from gymbuild.plan.plan import Plan, Tasks, parse_plan, read_plan
+from gymbuild.plan.shards import merge, shard_of, split
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 IDS = st.sets(
@@ -95,24 +95,6 @@ def test_with_the_earlier_shards_a_task_stays_when_rows_are_added_anywhere() -> 
 def test_a_shard_says_that_it_is_a_selection() -> None:
     shards = split(plan_of("abcdefgh"), 2)
     assert [list(shard.selected or ()) for shard in shards] == [shard.tasks.ids for shard in shards]
-
-
-def test_the_bytes_of_tasks_are_those_of_their_rows(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'{"task_id":"b"}\n\n{"q": 1}\r\n{"q": 1}\n{"task_id":7}')
-    plan = build_plan(
-        str(path),
-        benchmark="b",
-        taskset=None,
-        config_paths=[],
-        prompt=None,
-        gym_version="1",
-        gym_commit=None,
-    )
-    sizes = task_sizes(str(path))
-    assert list(sizes.values()) == [15, 8, 8, 13]
-    assert sorted(sizes) == plan.tasks.ids
-    assert list(sizes)[2] == list(sizes)[1] + "-2"
 
 
 def test_what_is_no_split_or_no_set_of_shards_is_refused() -> None:
