@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gymbuild.record_log import RecordLog
-from gymbuild.witness import all_hold, holds, signature, wait_until_not_racy
+from gymbuild.known import circumstances, drop, hand_over, index_log, pack, parts_log, take
+from gymbuild.witness import signature, wait_until_not_racy
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from gymbuild.session import Decided, Session
     from gymbuild.witness import Signature, Witness
 
-FORMAT = 2
-"""Raised when what is kept here changes."""
+    Absent = tuple[tuple[str, Signature | None, tuple[str, ...]], ...]
+    """Folders with their signatures, and the paths in each that are not there."""
+    Entry = tuple[Witness, tuple[str, ...], Absent, str]
+    """A task's witness, the tasks whose outputs it reads, what must not be there, and the digest of what its
+    config asks for."""
 
 _MOST_FOLDERS = 2000
 """Globs over more folders than this get no witness: their tasks are always decided by content."""
-
-
-def _index(root: str) -> RecordLog:
-    return RecordLog(os.path.join(root, ".cache", "index"))
 
 
 def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO) -> bool:
@@ -51,13 +50,11 @@ def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO)
             return False
     if any("=" in word or word.startswith("-") for word in argv):
         return False
-    cache = os.path.join(root, ".cache")
-    index = _index(root)
-    graph = index.get("graph")
-    if graph is None or graph["format"] != _format():
+    known = take(root)
+    graph = known.record
+    if graph is None:
         return False
-    if os.path.exists(os.path.join(cache, "ignored")) or _has_entries(os.path.join(cache, "journal")):
-        return False
+    hand_over(known)
     tasks: dict[str, bool] = {}
     skipped = 0
     texts = []
@@ -74,24 +71,12 @@ def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO)
             if graph["skipped"][group]:
                 texts.append(graph["skipped"][group][0])
                 skipped += graph["skipped"][group][1]
-    witnesses: list[Witness] = [graph["witness"]]
-    pending = list(tasks)
-    looked_at: set[str] = set()
-    while pending:
-        task = pending.pop()
-        entry = None if task in looked_at else index.get("task:" + task)
-        if entry is None:
-            if task in looked_at:
-                continue
-            return False
-        looked_at.add(task)
-        witnesses.append(entry[0])
-        for source in entry[1]:
+    for task, named in list(tasks.items()):
+        if task.startswith("plan:"):
             # a plan's dataset counts as asked for, what that was made from does not
-            if task.startswith("plan:"):
-                tasks[source] = tasks.get(source, False) or tasks[task]
-            pending.append(source)
-    if not all_hold(witnesses, root):
+            for source in known.sources(task) or ():
+                tasks[source] = tasks.get(source, False) or named
+    if not (known.graph_holds() and all(map(known.is_current, tasks))):
         return False
     lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
     closing = f"nothing to do: {len(tasks)} current" + (f", {skipped} skipped" if skipped else "")
@@ -107,41 +92,14 @@ def known_current(session: Session, names: Iterable[str]) -> set[str]:
         session: one with settings knows nothing here.
         names: of preparations of its graph.
     """
-    root = session.checkout.root
-    index = _index(root)
-    graph = index.get("graph")
-    if session.words or graph is None or graph["format"] != _format() or not holds(graph["witness"], root):
+    known = session.known
+    if known is None:
         return set()
-    found: dict[str, bool] = {}
-
-    def is_current(name: str) -> bool:
-        if name not in found:
-            found[name] = False
-            entry = index.get("task:prepare:" + name)
-            found[name] = entry is not None and holds(entry[0], root) and all(map(is_current, entry[1]))
-        return found[name]
-
-    return {name for name in names if is_current(name)}
+    return {name for name in names if known.is_current(f"prepare:{name}")}
 
 
 def _order(task: str) -> tuple[bool, str]:
     return (task.startswith("plan:"), task)
-
-
-def _has_entries(folder: str) -> bool:
-    """Whether a folder, or one below it, has any file."""
-    try:
-        with os.scandir(folder) as entries:
-            return any(not entry.is_dir() or _has_entries(entry.path) for entry in entries)
-    except OSError:
-        return False
-
-
-def _format() -> tuple[int, str, str, str, str]:
-    """What decides besides files: this gymbuild, the Python that it runs on, and where Pythons are looked for."""
-    from gymbuild import __version__
-
-    return (FORMAT, __version__, sys.executable, sys.version, os.environ.get("PATH", ""))
 
 
 def remember(session: Session, words: Sequence[str]) -> None:
@@ -157,31 +115,69 @@ def remember(session: Session, words: Sequence[str]) -> None:
 
     try:
         _remember(session, words)
-    except (GymbuildError, OSError) as error:
+    except (GymbuildError, OSError, ValueError) as error:
         # only time is lost: the next start decides by content
         print(f"warning: .cache/index: {error}; the next start will be slower", file=sys.stderr)
 
 
 def _remember(session: Session, words: Sequence[str]) -> None:
-    from gymbuild.session import Session as NewSession
-
     assert session.decided is not None
     root = session.checkout.root
-    first = _observations(session, session.decided)
-    wait_until_not_racy(found for witness in first.values() for _, found in witness[0][0])
-    # Everything is decided once more, by content, now that no change could hide behind a signature.
-    again = NewSession(root)
-    decided = again.decide(words)
-    found = _observations(again, decided)
-    index = _index(root)
-    graph = _graph_record(again)
+    before = session.decided
+    drop(root)
+    # what was known by `stat` alone is known still; the rest is looked at
+    rest = [f"prepare:{name}" for name in before.stale]
+    rest += [f"prepare:{name}" for name, assessment in before.current.items() if assessment is not None]
+    rest += [f"plan:{name}" for name in before.selection.plans if before.plans.get(name, True) is not None]
+    if not rest and session.known is not None:
+        return
+    # Signatures, a wait until no change could hide behind them, contents, signatures: only what all agree on is kept.
+    once = session.renewed()
+    first = _observations(once, once.decide(rest, by_stat=True))
+    graph_before = _graph_record(once) if once.known is None else None
+    wait_until_not_racy(_all_signatures(first, graph_before))
+    again = session.renewed()
+    found = _observations(again, again.decide(rest, by_stat=True))
+    index = index_log(root)
     records: list[tuple[str, Any]] = [
-        (key, value) for key, value in found.items() if index.get(key) != value and holds(value[0], root)
+        (key, value) for key, value in found.items() if first.get(key) == value and index.get(key) != value
     ]
-    if index.get("graph") != graph and holds(graph["witness"], root):
-        records.append(("graph", graph))
+    if graph_before is not None and again.known is None:
+        records += _graph_records(again, graph_before, index.get("graph"))
     again.preparer.digests.save(wait=True)
     index.put(records)
+
+
+def _all_signatures(entries: dict[str, Entry], graph: dict[str, Any] | None) -> Iterable[Signature | None]:
+    for witness, _, absent, _ in entries.values():
+        for _, found in witness[0]:
+            yield found
+        for _, found, _ in absent:
+            yield found
+    for _, found in graph["witness"][0] if graph is not None else ():
+        yield found
+
+
+def _graph_records(session: Session, before: dict[str, Any], old: Any) -> list[tuple[str, Any]]:
+    """The record of a graph that was made anew, once its parts are written; nothing when it cannot be kept."""
+    graph = _graph_record(session)
+    parts = _parts(session)
+    if parts is None or graph != before or graph == old:
+        return []
+    parts_log(session.checkout.root).put([("parts", {**parts, "token": graph["token"]})])
+    return [("graph", graph)]
+
+
+def _parts(session: Session) -> dict[str, Any] | None:
+    from gymbuild.graph import graph_parts
+
+    return graph_parts(session.graph)
+
+
+def _token(part: bytes) -> str:
+    from gymbuild.digests import digest_bytes
+
+    return digest_bytes(part)
 
 
 def _graph_record(session: Session) -> dict[str, Any]:
@@ -190,6 +186,9 @@ def _graph_record(session: Session) -> dict[str, Any]:
 
     graph = session.graph
     catalog = load_catalog(session.checkout)
+    parts = _parts(session) or {"preparations": {}, "benchmarks": {}}
+    tokens = {f"prepare:{name}": _token(part) for name, part in parts["preparations"].items()}
+    tokens.update({f"plan:{name}": _token(part) for name, part in parts["benchmarks"].items()})
     names = {f"prepare:{name}": f"prepare:{name}" for name in graph.preparations}
     for benchmark, name in graph.aliases.items():
         names.setdefault(f"prepare:{benchmark}", f"prepare:{name}")
@@ -199,7 +198,7 @@ def _graph_record(session: Session) -> dict[str, Any]:
         decided = {f"{group}:{name}": [str(error)] for name, error in graph.problems.items()}
         skipped[group] = [skipped_text(decided), len(decided)] if decided else None
     return {
-        "format": _format(),
+        "format": circumstances(),
         "witness": catalog.witness,
         "names": names,
         "groups": {
@@ -207,25 +206,36 @@ def _graph_record(session: Session) -> dict[str, Any]:
             "plan": [f"plan:{name}" for name in graph.benchmarks],
         },
         "skipped": skipped,
+        "tokens": tokens,
+        "token": _token(pack(parts)),
     }
 
 
-def _observations(session: Session, decided: Decided) -> dict[str, tuple[Witness, tuple[str, ...]]]:
-    """The witness of every task that is current, by index key, with the preparations whose outputs it reads."""
-    found: dict[str, tuple[Witness, tuple[str, ...]]] = {}
+def _observations(session: Session, decided: Decided) -> dict[str, Entry]:
+    """The record of every task that was found current by content, by index key."""
+    found: dict[str, Entry] = {}
     for name, assessment in decided.current.items():
-        witness = _preparation_witness(session, name, assessment)
+        if assessment is None:
+            continue
+        witness, absent = _preparation_witness(session, name, assessment)
         if witness is not None:
-            sources = session.upstream(session.graph.preparations[name])
-            found[f"task:prepare:{name}"] = (witness, tuple(f"prepare:{source}" for source in sources))
+            preparation = session.graph.preparations[name]
+            sources = tuple(f"prepare:{source}" for source in session.upstream(preparation))
+            token = _token(pack(preparation.to_plain()))
+            found[f"task:prepare:{name}"] = (witness, sources, absent, token)
     for name, plan in decided.plans.items():
-        if not plan.reasons:
+        if plan is not None and not plan.reasons:
             benchmark = session.graph.benchmarks[name]
             paths = [plan.path, "nemo_gym/package_info.py", "pyproject.toml"]
             if benchmark.dataset.prompt_config:
                 paths.append(benchmark.dataset.prompt_config)
             source = f"prepare:{session.graph.aliases[name]}"
-            found[f"task:plan:{name}"] = ((_signatures(session, paths), ()), (source,))
+            found[f"task:plan:{name}"] = (
+                (_signatures(session, paths), ()),
+                (source,),
+                (),
+                _token(pack(benchmark.to_plain())),
+            )
     return found
 
 
@@ -233,7 +243,7 @@ def _signatures(session: Session, paths: Iterable[str]) -> tuple[tuple[str, Sign
     return tuple((path, signature(session.checkout.absolute(path))) for path in dict.fromkeys(paths))
 
 
-def _preparation_witness(session: Session, name: str, assessment: Any) -> Witness | None:
+def _preparation_witness(session: Session, name: str, assessment: Any) -> tuple[Witness | None, Absent]:
     from gymbuild.digests import variable_digest
     from gymbuild.environments import environment_witness
     from gymbuild.inputs import declared_files, source_files
@@ -241,7 +251,7 @@ def _preparation_witness(session: Session, name: str, assessment: Any) -> Witnes
     preparation = session.graph.preparations[name]
     action = assessment.decision.action
     if action is None:
-        return None
+        return None, ()
     paths = [preparation.script, *assessment.environment.inputs]
     folders: list[str] = []
     for item in action.inputs:
@@ -258,7 +268,7 @@ def _preparation_witness(session: Session, name: str, assessment: Any) -> Witnes
         for parent, names, _ in os.walk(session.checkout.absolute(folder)):
             below += [session.checkout.relative(os.path.join(parent, name)) for name in names]
             if len(below) > _MOST_FOLDERS:
-                return None
+                return None, ()
         paths += below
     paths += [path for path, _ in action.outputs]
     entries = dict(_signatures(session, paths))
@@ -266,9 +276,26 @@ def _preparation_witness(session: Session, name: str, assessment: Any) -> Witnes
     for item in action.inputs:
         # a path that must not be there: whatever is found now, its absence is what was compared
         if item.kind == "missing" and entries[item.name] is not None:
-            return None
+            return None, ()
     variables = tuple((name, variable_digest(name)) for name in sorted(set(preparation.dataset.prepare_env)))
-    return (tuple(entries.items()), variables)
+    there = tuple(item for item in entries.items() if item[1] is not None)
+    return (there, variables), _absent(session, [path for path, found in entries.items() if found is None])
+
+
+def _absent(session: Session, paths: Iterable[str]) -> Absent:
+    """Paths that are not there, by the nearest folder that is: while that is as it was, they need no look."""
+    by_folder: dict[str, list[str]] = {}
+    for path in paths:
+        folder = path
+        while folder not in ("", "/", "."):
+            folder = os.path.dirname(folder) or "."
+            if os.path.isdir(session.checkout.absolute(folder)):
+                break
+        by_folder.setdefault(folder, []).append(path)
+    return tuple(
+        (folder, signature(session.checkout.absolute(folder)), tuple(names))
+        for folder, names in by_folder.items()
+    )
 
 
 def _literal(pattern: str) -> str:
@@ -282,5 +309,5 @@ def _literal(pattern: str) -> str:
 
 def forget(session: Session) -> None:
     """Drop every witness: the next start decides by content."""
-    index = _index(session.checkout.root)
+    index = index_log(session.checkout.root)
     index.put([(key, None) for key in list(index.keys())])

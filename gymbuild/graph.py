@@ -6,13 +6,14 @@ import ast
 import dataclasses
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.digests import canonical_json
 from gymbuild.errors import ConfigError, GymbuildError
+from gymbuild.known import pack, unpack
 from gymbuild.paths import Checkout
 
 
@@ -39,14 +40,28 @@ class Preparation:
         """The script's dotted module path from the checkout."""
         return module_name(self.script)
 
+    def to_plain(self) -> dict[str, Any]:
+        """A dict of plain values (for marshal)."""
+        return {
+            "name": self.name,
+            "dataset": self.dataset.to_plain(),
+            "benchmarks": self.benchmarks,
+            "siblings": self.siblings,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Preparation:
+        """The preparation that `to_plain` gave."""
+        return cls(**{**plain, "dataset": Dataset.from_plain(plain["dataset"])})
+
 
 @dataclass(slots=True)
 class Graph:
     """The tasks that the configs of a checkout come to."""
 
-    preparations: dict[str, Preparation] = field(default_factory=dict)
+    preparations: Mapping[str, Preparation] = field(default_factory=dict)
     """By task name (without `prepare:`)."""
-    benchmarks: dict[str, Benchmark] = field(default_factory=dict)
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
     """By name: one plan each."""
     aliases: dict[str, str] = field(default_factory=dict)
     """Benchmark name → name of its dataset's preparation, for every benchmark."""
@@ -58,6 +73,58 @@ class Graph:
     def preparation_of(self, name: str) -> Preparation | None:
         """The preparation that `prepare:<name>` stands for, by its own name or by a benchmark's."""
         return self.preparations.get(name) or self.preparations.get(self.aliases.get(name, ""))
+
+
+class _Kept(Mapping[str, Any]):
+    """Tasks of a kept graph by name, each made when it is asked for."""
+
+    def __init__(self, parts: Mapping[str, bytes], make: Callable[[dict[str, Any]], Any]) -> None:
+        self._parts, self._make = parts, make
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(unpack(self._parts[name]))
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+def kept_graph(parts: Mapping[str, Any]) -> Graph:
+    """The graph that `graph_parts` gave the parts of."""
+    return Graph(
+        _Kept(parts["preparations"], Preparation.from_plain),
+        _Kept(parts["benchmarks"], Benchmark.from_plain),
+        parts["aliases"],
+        parts["outputs"],
+        {
+            name: ConfigError(message, file=file, line=line, key=key)
+            for name, (message, file, line, key) in parts["problems"].items()
+        },
+    )
+
+
+def graph_parts(graph: Graph) -> dict[str, Any] | None:
+    """The graph as what marshal can write, each task by itself; None when it has a problem that is no config's."""
+    problems = {}
+    for name, error in graph.problems.items():
+        if not isinstance(error, ConfigError):
+            return None
+        problems[name] = (error.message, error.file, error.line, error.key)
+    return {
+        "preparations": {name: pack(item.to_plain()) for name, item in graph.preparations.items()},
+        "benchmarks": {name: pack(item.to_plain()) for name, item in graph.benchmarks.items()},
+        "aliases": dict(graph.aliases),
+        "outputs": dict(graph.outputs),
+        "problems": problems,
+    }
 
 
 def module_name(script: str) -> str:
@@ -118,9 +185,7 @@ def build_graph(
             chosen.append((names, dataset, siblings))
 
     _name_them(graph, chosen)
-    for name in sorted(benchmarks):
-        if name not in graph.problems:
-            graph.benchmarks[name] = benchmarks[name]
+    graph.benchmarks = {name: benchmarks[name] for name in sorted(benchmarks) if name not in graph.problems}
     return graph
 
 
@@ -142,6 +207,7 @@ def _name_them(
         by_dataset_name[dataset.name] += 1
     keepers = {dataset.name: dataset.jsonl_fpath for names, dataset, _ in chosen if dataset.name in names}
     taken = {name for names, _, _ in chosen for name in names}
+    preparations: dict[str, Preparation] = {}
     for names, dataset, siblings in sorted(chosen, key=lambda item: (item[0], item[1].jsonl_fpath)):
         alone = by_dataset_name[dataset.name] == 1
         keeps = keepers.get(dataset.name, dataset.jsonl_fpath if alone else None) == dataset.jsonl_fpath
@@ -150,12 +216,13 @@ def _name_them(
         else:
             name = names[0] if names else dataset.name
         unique, count = name, 2
-        while unique in graph.preparations:
+        while unique in preparations:
             unique, count = f"{name}-{count}", count + 1
-        graph.preparations[unique] = Preparation(unique, dataset, names, siblings)
+        preparations[unique] = Preparation(unique, dataset, names, siblings)
         graph.outputs[dataset.jsonl_fpath] = unique
         for benchmark in names:
             graph.aliases[benchmark] = unique
+    graph.preparations = preparations
 
 
 def _recipe(dataset: Dataset) -> bytes:

@@ -13,6 +13,7 @@ from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.environments import Environment
 from gymbuild.errors import ConfigError, GymbuildError, UsageError
 from gymbuild.graph import Graph, Preparation, build_graph
+from gymbuild.known import Known
 from gymbuild.paths import Checkout
 from gymbuild.planning import Planner, PlanState
 from gymbuild.preparation.failures import (
@@ -39,9 +40,10 @@ class Decided:
     selection: Selection
     stale: dict[str, Assessment] = field(default_factory=dict)
     """Preparations to make current, in an order in which none comes before what it reads."""
-    current: dict[str, Assessment] = field(default_factory=dict)
-    plans: dict[str, PlanState] = field(default_factory=dict)
-    """Plans whose dataset is current, and what is known of them."""
+    current: dict[str, Assessment | None] = field(default_factory=dict)
+    """Preparations that are current; None for what is known by `stat` alone."""
+    plans: dict[str, PlanState | None] = field(default_factory=dict)
+    """Plans whose dataset is current, and what is known of them; None for current, known by `stat` alone."""
     named_problems: dict[str, list[str]] = field(default_factory=dict)
     """Tasks that were named and cannot be built: nothing may run."""
     skipped: dict[str, list[str]] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Decided:
         plans = [
             name
             for name in self.selection.plans
-            if self.hand_all or aliases[name] in self.stale or self.plans[name].reasons
+            if self.hand_all or aliases[name] in self.stale or not self.plan_is_current(name)
         ]
         return [f"prepare:{name}" for name in preparations] + [f"plan:{name}" for name in plans]
 
@@ -70,12 +72,17 @@ class Decided:
         chosen = self.selection
         found = [f"prepare:{name}" for name in self.current if chosen.preparations.get(name)]
         return found + [
-            f"plan:{name}" for name, plan in self.plans.items() if not plan.reasons and chosen.plans[name]
+            f"plan:{name}" for name in self.plans if self.plan_is_current(name) and chosen.plans[name]
         ]
 
     def count_current(self) -> int:
         """How many of the selected tasks are current."""
-        return len(self.current) + sum(1 for plan in self.plans.values() if not plan.reasons)
+        return len(self.current) + sum(1 for name in self.plans if self.plan_is_current(name))
+
+    def plan_is_current(self, name: str) -> bool:
+        """Whether a plan whose dataset is current is so too."""
+        plan = self.plans[name]
+        return plan is None or not plan.reasons
 
 
 class Session:
@@ -105,6 +112,24 @@ class Session:
             (self.checkout.root, self.words, self.parallel, self.always, self.named, self.started),
         )
 
+    def renewed(self) -> Session:
+        """A session that sees the files as they are now; its graph too, unless that is one that was kept."""
+        session = Session(self.checkout.root, self.words, parallel=self.parallel)
+        if self.known is not None:
+            session.__dict__["graph"] = self.graph
+            session.__dict__["known"] = self.known
+        return session
+
+    @cached_property
+    def known(self) -> Known | None:
+        """What is known by `stat` alone, where the graph is as it was; None with settings, which may change it."""
+        from gymbuild.known import take
+
+        if self.words or self.always:
+            return None
+        known = take(self.checkout.root)
+        return known if known.graph_holds() else None
+
     # -- the graph -----------------------------------------------------------------------------------------------
 
     @cached_property
@@ -115,6 +140,9 @@ class Session:
             ConfigError: a config of `config_paths` cannot be resolved.
             UsageError: arguments were given, and no task was named.
         """
+        kept = self.known.graph() if self.known is not None else None
+        if kept is not None:
+            return kept
         from gymbuild.config.catalog import load_catalog, resolve_configs
 
         settings = self.settings
@@ -232,11 +260,12 @@ class Session:
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def decide(self, words: Sequence[str]) -> Decided:
+    def decide(self, words: Sequence[str], *, by_stat: bool = False) -> Decided:
         """Decide what to do about the selected tasks: everything is validated before anything runs.
 
         Args:
             words: the positional words of the command line.
+            by_stat: take what is known by `stat` alone to be current as such, without the details.
 
         Raises:
             UsageError: a word of ours that names nothing.
@@ -253,7 +282,11 @@ class Session:
             error = graph.problems[task.partition(":")[2]]
             _report(decided, named, task, [str(error)])
         broken: dict[str, str] = {}
-        for name in self._in_order(selection.preparations):
+        known = self.known if by_stat else None
+        for name in self._in_order(selection.preparations, known):
+            if known is not None and known.is_current(f"prepare:{name}"):
+                decided.current[name] = None
+                continue
             named = selection.preparations.get(name, False)
             preparation = graph.preparations[name]
             try:
@@ -284,6 +317,8 @@ class Session:
             source = graph.aliases[name]
             if source in broken:
                 selection.plans[name] = False
+            elif source in decided.current and known is not None and known.is_current(f"plan:{name}"):
+                decided.plans[name] = None
             elif source in decided.current:
                 decided.plans[name] = self.planner.assess(graph.benchmarks[name])
         for name in [name for name in selection.plans if graph.aliases[name] in broken]:
@@ -320,7 +355,7 @@ class Session:
         hint = f" The nearest are {', '.join(near)}." if near else ""
         return f"{word}: there is no such task.{hint} `gymbuild benchmarks` lists what there is."
 
-    def _in_order(self, names: dict[str, bool]) -> list[str]:
+    def _in_order(self, names: dict[str, bool], known: Known | None) -> list[str]:
         """The selected preparations and those that they read from, each after what it reads."""
         ordered: dict[str, None] = {}
         entered: set[str] = set()
@@ -329,6 +364,9 @@ class Session:
             if name in ordered or name in entered:
                 return
             entered.add(name)
+            if known is not None and known.is_current(f"prepare:{name}"):
+                ordered[name] = None
+                return
             for other in self.upstream(self.graph.preparations[name]):
                 visit(other)
             ordered[name] = None

@@ -28,6 +28,7 @@ class Inputs(GymbuildCommand):
         for task, problems in {**decided.named_problems, **decided.skipped}.items():
             print(f"{task} cannot be built:\n" + "\n".join(f"  {problem}" for problem in problems))
         for name, assessment in {**decided.stale, **decided.current}.items():
+            assert assessment is not None  # nothing was taken to be current by `stat` alone
             record = assessment.record
             then = (
                 {(item.kind, item.name): item.state for item in record.inputs} if record is not None else {}

@@ -61,7 +61,7 @@ class Run(DoitRun):  # type: ignore[misc]
         session.always = bool(params.get("always"))
         session.named = tuple(words)
         session.preparer.journal.recover(_say)
-        decided = session.decide(words)
+        decided = session.decide(words, by_stat=True)
         if (code := self._report_problems(decided)) is not None:
             return code
         if session.settings.dry_run:
