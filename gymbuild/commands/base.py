@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getopt
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -74,6 +75,10 @@ class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
     def _in_checkout(self, params: Any, args: list[str]) -> Any:
         root = params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py"))
         os.chdir(root)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # an id or a name must not end a command in a locale that has no form for it
+                stream.reconfigure(errors="backslashreplace")
         return self.run(open_session(), args, params)
 
     def run(self, session: Session, words: list[str], options: Any) -> int:

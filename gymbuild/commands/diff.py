@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.session import Session
+
+if TYPE_CHECKING:
+    from gymbuild.plan.diff import PlanDiff
+    from gymbuild.plan.kept import KeptRows
+    from gymbuild.plan.plan import Plan
+    from gymbuild.plan.show import ReceivedRow
 
 
 class Diff(GymbuildCommand):
@@ -34,7 +42,7 @@ class Diff(GymbuildCommand):
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """Print what differs; 0, or with --exit-code 1 when anything does."""
-        from gymbuild.plan.diff import PlanDiff, compare, diff_text, tasks_text
+        from gymbuild.plan.diff import compare, diff_text, tasks_text
         from gymbuild.plan.kept import KeptRows
         from gymbuild.plan.sets import PLANS_DIR, read_set
 
@@ -48,7 +56,7 @@ class Diff(GymbuildCommand):
         found: list[tuple[str, str, str, PlanDiff]] = []
         for before, after in pairs:
             one, other = old.plans[before], new.plans[after]
-            diff = with_rows(kept, compare(one, other), one, other)
+            diff = with_rows(kept, compare(one, other), one, other, every_value=options["json"])
             if diff or options["json"] or old.one:
                 found.append((_title(before, after, one.benchmark), before, after, diff))
         differs = bool(only_old or only_new or any(diff for *_, diff in found))
@@ -75,28 +83,42 @@ class Diff(GymbuildCommand):
         return 1 if differs and options["exit_code"] else 0
 
 
-def with_rows(kept: Any, diff: Any, old: Any, new: Any) -> Any:
+_VALUES = 100
+"""For how many changed tasks the text keeps the values of their fields."""
+
+
+def with_rows(kept: KeptRows, diff: PlanDiff, old: Plan, new: Plan, *, every_value: bool = False) -> PlanDiff:
     """A diff with the fields that changed, as far as the rows of both plans are still to be found.
 
     Args:
-        kept: finds rows (`KeptRows`).
+        kept: finds rows.
         diff: from `compare`.
         old: the old plan.
         new: the new plan.
+        every_value: keep the values of all of them, for a program; else of those that a person may be shown.
     """
     from gymbuild.plan.diff import with_fields
 
     if not diff.changed:
         return diff
-    before = kept.find(old, {change.task_id: change.old for change in diff.changed})
-    after = kept.find(
-        new, {change.task_id: change.new for change in diff.changed if change.task_id in before}
-    )
-    return with_fields(
-        diff,
-        {task_id: row.task_input for task_id, row in before.items()},
-        {task_id: row.task_input for task_id, row in after.items()},
-    )
+    before = kept.scan(old, {change.task_id: change.old for change in diff.changed})
+    after = kept.scan(new, {change.task_id: change.new for change in diff.changed})
+    return with_fields(diff, _paired(before, after), values=None if every_value else _VALUES)
+
+
+def _paired(old: Iterator[ReceivedRow], new: Iterator[ReceivedRow]) -> Iterator[tuple[str, Any, Any]]:
+    """Rows of one task each, from both sides by turns: what is in one order on both is never held for long."""
+    waiting: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for pair in zip_longest(old, new):
+        for side, row in enumerate(pair):
+            if row is None:
+                continue
+            other = waiting[1 - side].pop(row.task_id, None)
+            if other is None:
+                waiting[side][row.task_id] = row.task_input
+            else:
+                inputs = (row.task_input, other) if side == 0 else (other, row.task_input)
+                yield row.task_id, *inputs
 
 
 def _pairs(old: Any, new: Any) -> tuple[list[tuple[str, str]], list[str], list[str]]:

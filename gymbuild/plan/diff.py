@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class FieldChange:
     path: str
     """Such as `verifier_metadata.answer` or `responses_create_params.input[1].content`."""
     before: str | None
-    """The value as canonical JSON; None where the field was not there."""
+    """The value as canonical JSON; None where the field was not there. Both are None where values were not kept."""
     after: str | None
     """The same, as it is now."""
 
@@ -152,21 +152,30 @@ def compare(old: Plan, new: Plan) -> PlanDiff:
     )
 
 
-def with_fields(diff: PlanDiff, old: Mapping[str, Any], new: Mapping[str, Any]) -> PlanDiff:
+def with_fields(
+    diff: PlanDiff, pairs: Iterable[tuple[str, Any, Any]], *, values: int | None = None
+) -> PlanDiff:
     """The same with the fields that changed, for the tasks whose rows are both known.
 
     Args:
         diff: from `compare`.
-        old: task inputs by id, as the old plan has them.
-        new: the same, as the new plan has them.
+        pairs: task ids with the task inputs that the old and the new plan have; taken one by one.
+        values: for how many of the changed tasks the values are kept, the first ones; None for all. Of the others,
+            which may be millions, only the paths are.
     """
+    with_values = {change.task_id for change in diff.changed[:values]}
+    fields: dict[str, tuple[FieldChange, ...]] = {}
+    known: dict[tuple[str, ...], tuple[FieldChange, ...]] = {}
+    for task_id, before, after in pairs:
+        changes = field_changes(before, after)
+        if task_id not in with_values:
+            paths = tuple(change.path for change in changes)
+            changes = known.setdefault(paths, tuple(FieldChange(path, None, None) for path in paths))
+        fields[task_id] = changes
     return dataclasses.replace(
         diff,
         changed=tuple(
-            dataclasses.replace(change, fields=field_changes(old[change.task_id], new[change.task_id]))
-            if change.task_id in old and change.task_id in new
-            else change
-            for change in diff.changed
+            dataclasses.replace(change, fields=fields.get(change.task_id)) for change in diff.changed
         ),
     )
 
@@ -278,6 +287,9 @@ def _change_lines(change: Change) -> list[str]:
     assert change.fields is not None
     lines = [f"      {visible(change.task_id)}"]
     for field in change.fields[:_SHOWN_FIELDS]:
+        if field.before is None and field.after is None:
+            lines.append(f"        {visible(field.path)}")
+            continue
         before, after = excerpts(field.before, field.after)
         lines += [f"        {visible(field.path)}", f"          - {before}", f"          + {after}"]
     if len(change.fields) > _SHOWN_FIELDS:

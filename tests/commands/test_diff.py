@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import Project
+from tests.commands.conftest import Make
 
 ROWS = "rows = [{'task_id': str(i), 'question': f'q{i}', 'verifier_metadata': {'answer': i}} for i in range(size)]"
 
@@ -32,9 +33,7 @@ def edit(project: Project, name: str, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-@pytest.fixture
-def changed(project: Project) -> Project:
-    """`old.json`, and `new.json` after an edit of the script: task 1 has another answer, task 2 is gone, 3 is new."""
+def build(project: Project) -> None:
     project.add("alpha", ROWS)
     built(project, "old.json")
     edit(
@@ -44,7 +43,12 @@ def changed(project: Project) -> Project:
         ROWS + "; rows[1]['verifier_metadata']['answer'] = 'one'; rows[2]['task_id'] = '3'",
     )
     built(project, "new.json")
-    return project
+
+
+@pytest.fixture
+def changed(copy_of: Make) -> Project:
+    """`old.json`, and `new.json` after an edit of the script: task 1 has another answer, task 2 is gone, 3 is new."""
+    return copy_of(build)
 
 
 def test_two_files_with_the_fields_that_changed(changed: Project) -> None:

@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 
 from tests.cli.conftest import Project
+from tests.commands.conftest import Make
 
 ROWS = """
 rows = [
@@ -18,13 +19,17 @@ rows = [
 """
 
 
-@pytest.fixture
-def planned(project: Project) -> Project:
+def build(project: Project) -> None:
     project.write("benchmarks/prompt.yaml", "system: 'Be brief.'\nuser: |-\n  Say:\n  {question}\n")
     project.add("alpha", ROWS, signature="size: int = 5", dataset="prompt_config: benchmarks/prompt.yaml")
     project.run("plan:alpha")
     shutil.copy(project.path(".cache/plans/alpha.json"), project.path("kept.json"))
-    return project
+
+
+@pytest.fixture
+def planned(copy_of: Make) -> Project:
+    """A checkout with alpha's plan, and a copy of it as kept.json."""
+    return copy_of(build)
 
 
 def test_messages_are_rendered_and_the_rest_is_folded(planned: Project) -> None:

@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Project
+from tests.commands.conftest import Make
 
 ROWS = "rows = [{'task_id': f't{i:03}', 'question': 'q' * (i % 37 + 1)} for i in range(size)]"
 
 
-@pytest.fixture
-def planned(project: Project) -> Project:
+def build(project: Project) -> None:
     project.add("alpha", ROWS, signature="size: int = 120")
     project.run("plan:alpha", "plan_output_fpath=alpha.json")
-    return project
+
+
+@pytest.fixture
+def planned(copy_of: Make) -> Project:
+    """A checkout with alpha's plan as alpha.json."""
+    return copy_of(build)
 
 
 def shards(project: Project, pattern: str) -> list[list[str]]:
@@ -133,7 +138,7 @@ def test_rows_that_are_gone_cannot_be_weighed(planned: Project) -> None:
         ((), "name one plan file"),
         (("alpha.json",), "how many shards"),
         (("alpha.json", "--of", "-1"), "1 shard or more"),
-        (("alpha.json", "--of", "2", "--by", "size"), "--by"),
+        (("alpha.json", "--of", "2", "--by", "size"), "'count', 'bytes'"),
         (("nothing.json", "--of", "2"), "nothing.json"),
         (("alpha.json", "--of", "2", "--keep", "nowhere"), "nowhere"),
     ],

@@ -105,7 +105,7 @@ def test_one_and_one_point_zero_and_true_are_different_fields() -> None:
 
 def test_tasks_whose_rows_are_not_found_have_no_fields_and_that_is_said() -> None:
     diff = compare(plan({"a": "1", "b": "1"}), plan({"a": "2", "b": "2"}))
-    told = with_fields(diff, {"a": {"q": 1}}, {"a": {"q": 2}, "b": {"q": 2}})
+    told = with_fields(diff, [("a", {"q": 1}, {"q": 2})])
     fields = {change.task_id: change.fields for change in told.changed}
     assert fields["b"] is None
     assert fields["a"] is not None and fields["a"][0].path == "q"
@@ -122,8 +122,17 @@ def test_tasks_whose_rows_are_not_found_have_no_fields_and_that_is_said() -> Non
 
 
 def test_a_field_that_was_not_there_has_no_old_value() -> None:
-    diff = with_fields(compare(plan({"a": "1"}), plan({"a": "2"})), {"a": {}}, {"a": {"q": None}})
+    diff = with_fields(compare(plan({"a": "1"}), plan({"a": "2"})), [("a", {}, {"q": None})])
     assert diff.to_json()["changed"][0]["fields"] == [{"path": "q", "new": None}]
+
+
+def test_of_many_tasks_only_the_first_keep_their_values() -> None:
+    ids = [f"t{number}" for number in range(9)]
+    diff = compare(plan(dict.fromkeys(ids, "1")), plan(dict.fromkeys(ids, "2")))
+    told = with_fields(diff, ((task_id, {"q": 1}, {"q": 2}) for task_id in ids), values=2)
+    values = [change.fields and change.fields[0].after for change in told.changed]
+    assert values == ["2", "2"] + [None] * 7
+    assert told.field_counts() == {"q": 9}
 
 
 def test_the_text_counts_everything_and_lists_the_first() -> None:
