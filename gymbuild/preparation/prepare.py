@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from gymbuild.preparation.observe import Observations
 from gymbuild.preparation.run import (
     IsolatedRun,
     OutputError,
+    RunResult,
     check_output,
     check_returned,
     encode_args,
@@ -331,12 +333,14 @@ class Preparer:
             self.journal.begin(preparation.name, dataset.jsonl_fpath, dataset.prepare_outputs)
             try:
                 os.makedirs(os.path.dirname(self.checkout.absolute(dataset.jsonl_fpath)), exist_ok=True)
-                result = run_isolated(run)
+                result, laid_out = self._run_script(preparation, assessment, run, say)
                 seen = result.observations
                 self._undo_siblings(preparation, siblings)
                 check_returned(str(result.returned), dataset.jsonl_fpath, self.checkout)
                 rows = check_output(self.checkout.absolute(dataset.jsonl_fpath), dataset.jsonl_fpath)
-                action, changed = self._action_of(preparation, assessment, seen, rows, result.seconds)
+                action, changed = self._action_of(
+                    preparation, assessment, seen, rows, result.seconds, laid_out
+                )
                 if self._has_judge(preparation) and not self._judge(preparation, assessment, say):
                     raise PreparationFailedError(
                         preparation.module,
@@ -376,6 +380,48 @@ class Preparer:
             )
         return Outcome("prepared", action.rows, action.size, action.seconds, tuple(changed))
 
+    def _run_script(
+        self, preparation: Preparation, assessment: Assessment, run: IsolatedRun, say: Say
+    ) -> tuple[RunResult, bool]:
+        """Run the script: without the output of before, except where that is what it reads.
+
+        Some scripts make nothing. They check a file that people keep, and that file is their declared output; it
+        is an input then.
+
+        Returns:
+            the result, and whether the output of before was there for the script.
+        """
+        output = preparation.dataset.jsonl_fpath
+        if assessment.record is not None and _reads_own_output(assessment.record):
+            self._lay_out(preparation)
+            return run_isolated(run), True
+        try:
+            return run_isolated(run), False
+        except PreparationFailedError as error:
+            kept = self.journal.held(preparation.name)
+            asked_for = error.reason.partition("\n")[0]
+            if (
+                kept is None
+                or not asked_for.startswith("FileNotFoundError")
+                or os.path.basename(output) not in asked_for
+                or os.path.islink(kept)
+                # what gymbuild made is no file of people's: the script has to make it anew
+                or (digest := self.digests.get(kept)) is None
+                or self.store.has(digest)
+            ):
+                raise
+        say(
+            f"prepare:{preparation.name}: its script reads {output} itself; running it with that file in place"
+        )
+        self._lay_out(preparation)
+        return run_isolated(run), True
+
+    def _lay_out(self, preparation: Preparation) -> None:
+        """Put a copy of the output of before where the script finds it."""
+        kept = self.journal.held(preparation.name)
+        if kept is not None and os.path.isfile(kept) and not os.path.islink(kept):
+            shutil.copy2(kept, self.checkout.absolute(preparation.dataset.jsonl_fpath))
+
     def write_args(self, preparation: Preparation, args: bytes) -> str:
         """Write the serialized args of a preparation, unless they are there already.
 
@@ -396,7 +442,13 @@ class Preparer:
         return path
 
     def _action_of(
-        self, preparation: Preparation, assessment: Assessment, seen: Observations, rows: int, seconds: float
+        self,
+        preparation: Preparation,
+        assessment: Assessment,
+        seen: Observations,
+        rows: int,
+        seconds: float,
+        laid_out: bool,
     ) -> tuple[Action, list[str]]:
         """The record of a run: its inputs as they were when it ran, and what it made."""
         dataset = preparation.dataset
@@ -412,7 +464,6 @@ class Preparer:
         for then, present in zip(assessment.static, now, strict=True):
             if then != present:
                 changed.append(then.name)
-        inputs = (*assessment.static, *sorted(observed, key=lambda item: (item.kind, item.name)))
         paths = [dataset.jsonl_fpath]
         for pattern in dataset.prepare_outputs:
             paths += [path for path in declared_files(self.checkout, pattern) if path not in paths]
@@ -422,6 +473,11 @@ class Preparer:
             if digest is None:
                 raise OutputError(f"{path} vanished before it could be stored")
             outputs.append((path, digest))
+        kept = self.journal.held(preparation.name)
+        if laid_out and kept is not None and self.digests.get(kept) == outputs[0][1]:
+            # the script left the file as it was: that file is what it is made from
+            observed.append(Input("data", dataset.jsonl_fpath, outputs[0][1]))
+        inputs = (*assessment.static, *sorted(observed, key=lambda item: (item.kind, item.name)))
         return (
             Action(
                 static_key=assessment.static_key,
@@ -529,6 +585,11 @@ class Preparer:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
             return PreparationMayPassError(preparation.module, action, f"{text}; nothing was lost, try again")
         return PreparationFailedError(preparation.module, action, f"{text}; the output is as it was")
+
+
+def _reads_own_output(action: Action) -> bool:
+    """Whether a preparation's output was a file that its script only read."""
+    return any(item.kind == "data" and item.name == action.outputs[0][0] for item in action.inputs)
 
 
 def _outcome(state: str, action: Action | None) -> Outcome:
