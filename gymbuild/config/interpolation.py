@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -56,11 +57,16 @@ class Interpolations:
 
         This needs no OmegaConf, so it costs nothing where many values are looked at.
         """
-        for _ in range(_MOST_STEPS):
+        return self._plain(text, [_MOST_STEPS])
+
+    def _plain(self, text: str, steps: list[int]) -> Any:
+        """`plain`, within a number of steps that it shares with those that it calls: a circle ends."""
+        while steps[0] > 0:
+            steps[0] -= 1
             match = _NODE.fullmatch(text)
             if match is None:
                 return NOTHING
-            found = self._at(match.group(1).split("."))
+            found = self._at(match.group(1).split("."), steps)
             if not isinstance(found, str) or "${" not in found:
                 return found
             text = found
@@ -87,11 +93,11 @@ class Interpolations:
                 raise LookupError(part)
         return node
 
-    def _at(self, path: Sequence[str]) -> Any:
+    def _at(self, path: Sequence[str], steps: list[int]) -> Any:
         node: Any = self._config
         for part in path:
             if isinstance(node, str) and "${" in node:
-                node = self.follow(node)
+                node = self._plain(node, steps)
             if isinstance(node, dict):
                 if part not in node:
                     return NOTHING
@@ -170,7 +176,7 @@ class Interpolations:
 
         def targets(dots: str, name: str) -> list[Any]:
             if not dots:
-                found = self._at(name.split("."))
+                found = self._at(name.split("."), [_MOST_STEPS])
                 return [] if found is NOTHING else [found]
             if not by_key:
                 _index_keys(self._config, by_key)
@@ -204,8 +210,10 @@ def _recorded_variables(variables: set[str]) -> Iterator[None]:
         variables.add(str(name))
         return oc.env(name, *default)
 
-    # the name that OmegaConf 2.4 gives what 2.3 calls register_new_resolver
-    register = getattr(OmegaConf, "register_resolver", None) or OmegaConf.register_new_resolver
+    # OmegaConf 2.4 gives a new name to what 2.3 calls register_new_resolver, where that name is another function
+    register: Any = OmegaConf.register_resolver
+    if "replace" not in inspect.signature(register).parameters:
+        register = OmegaConf.register_new_resolver
     register("oc.env", environment, replace=True)
     try:
         yield

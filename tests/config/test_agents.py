@@ -289,3 +289,8 @@ class TestRefused:
             "resources_servers": both["resources_servers"],
         }
         assert agent_of(configs, rs=resources(), both=both, env=environment("both")) == "both"
+
+    def test_fields_that_nobody_knows_say_nothing(self, configs: Configs) -> None:
+        # it is a resources server: a domain says more than references that only its own code knows
+        both = {**environment("a", "both"), **resources()}
+        assert agent_of(configs, both=both, a=agent("both", datasets=[DATASET])) == "a"

@@ -139,6 +139,12 @@ class TestMerge:
         config = configs.merged({"a.yaml": "base: {x: 1}\nk: '${base}'\n", "b.yaml": "k: {y: 2}\n"})
         assert config["k"] == {"x": 1, "y": 2}
 
+    def test_interpolations_that_lead_through_themselves_end(self, configs: Configs) -> None:
+        config = configs.merged(
+            {"a.yaml": "b: '${b.c}'\nd: '${e.x}'\ne: '${d.x}'\n", "b.yaml": "b: {c: 1}\nd: ???\n"}
+        )
+        assert config == {"b": {"c": 1}, "d": "${e.x}", "e": "${d.x}"}
+
     def test_env_yaml_overrides_the_configs_and_settings_override_all(self, configs: Configs) -> None:
         configs.write("a.yaml", "one: config\ntwo: config\nthree: config\n")
         configs.write("env.yaml", "two: env\nthree: env\nconfig_paths: [not_read.yaml]\n")
