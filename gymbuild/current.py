@@ -10,7 +10,17 @@ from __future__ import annotations
 import os
 import sys
 
-from gymbuild.known import circumstances, drop, hand_over, index_log, pack, parts_log, take
+from gymbuild.known import (
+    CONFIGS,
+    circumstances,
+    config_names,
+    drop,
+    hand_over,
+    index_log,
+    pack,
+    parts_log,
+    take,
+)
 from gymbuild.witness import signature, wait_until_not_racy
 
 # not from typing: importing that costs a third of a start that finds nothing to do
@@ -129,8 +139,14 @@ def _remember(session: Session, words: Sequence[str]) -> None:
     rest = [f"prepare:{name}" for name in before.stale]
     rest += [f"prepare:{name}" for name, assessment in before.current.items() if assessment is not None]
     rest += [f"plan:{name}" for name in before.selection.plans if before.plans.get(name, True) is not None]
-    if not rest and session.known is not None:
-        return
+    known = session.known
+    if known is not None:
+        outputs = [session.graph.preparations[name].dataset.jsonl_fpath for name in before.stale]
+        if not known.configs_stay(outputs):
+            # a folder is new, such as the first `data`: the graph is looked at anew
+            session.forget_known()
+        elif not rest:
+            return
     # Signatures, a wait until no change could hide behind them, contents, signatures: only what all agree on is kept.
     once = session.renewed()
     first = _observations(once, once.decide(rest, by_stat=True))
@@ -206,9 +222,21 @@ def _graph_record(session: Session) -> dict[str, Any]:
             "plan": [f"plan:{name}" for name in graph.benchmarks],
         },
         "skipped": skipped,
+        "folders": _folders(session, catalog.witness),
         "tokens": tokens,
         "token": _token(pack(parts)),
     }
+
+
+def _folders(session: Session, witness: Witness) -> dict[str, tuple[str, ...]]:
+    """The folders that configs were looked for in, with the names in them that matter."""
+    found = {}
+    for path, at in witness[0]:
+        if at is not None and (path == CONFIGS or path.startswith(CONFIGS + "/")):
+            names = config_names(session.checkout.absolute(path))
+            if names is not None:
+                found[path] = names
+    return found
 
 
 def _observations(session: Session, decided: Decided) -> dict[str, Entry]:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from gymbuild.graph import Graph
     from gymbuild.witness import Signature, Witness
 
-FORMAT = 3
+FORMAT = 4
 """Raised when what is kept changes."""
+CONFIGS = "benchmarks"
+"""The folder of the checkout that configs are looked for in."""
 
 
 def index_log(root: str) -> RecordLog:
@@ -69,8 +71,42 @@ class Known:
     def graph_holds(self) -> bool:
         """Whether the graph would be the same if it were made anew."""
         if self._graph_holds is None:
-            self._graph_holds = self.record is not None and holds(self.record["witness"], self.root)
+            self._graph_holds = self.record is not None and self._graph_is_same(self.record)
         return self._graph_holds
+
+    def _graph_is_same(self, record: dict[str, Any]) -> bool:
+        found, prefix = self._found, self._prefix
+        for path, expected in record["witness"][0]:
+            now = found[path] = signature(path if path[:1] == "/" else prefix + path)
+            if now != expected and not self._has_same_configs(path):
+                return False
+        return holds(((), record["witness"][1]), self.root)
+
+    def _has_same_configs(self, folder: str) -> bool:
+        """Whether a folder that changed has the same folders and YAML files in it: then no config came or went.
+
+        Preparations change their folders: prepared files are put there.
+        """
+        assert self.record is not None
+        names = self.record["folders"].get(folder)
+        return names is not None and names == config_names(self._prefix + folder)
+
+    def configs_stay(self, paths: Iterable[str]) -> bool:
+        """Whether the folders that files lie in have the configs that they had when the graph was made.
+
+        Args:
+            paths: of files below `benchmarks`, relative to the checkout.
+        """
+        record = self.record
+        if record is None:
+            return False
+        folders = set()
+        for path in paths:
+            while (path := os.path.dirname(path)).startswith(CONFIGS):
+                folders.add(path)
+        return all(
+            self._has_same_configs(folder) for folder in folders if os.path.isdir(self._prefix + folder)
+        )
 
     def sources(self, task: str) -> tuple[str, ...] | None:
         """The tasks whose outputs a task reads; None when nothing is known of it."""
@@ -141,6 +177,21 @@ def unpack(part: bytes) -> dict[str, Any]:
     """The plain data that `pack` packed."""
     found: dict[str, Any] = marshal.loads(part)
     return found
+
+
+def config_names(folder: str) -> tuple[str, ...] | None:
+    """The names in a folder that matter for configs: folders and YAML files; None when it is no readable folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(
+                sorted(
+                    entry.name
+                    for entry in entries
+                    if entry.name[:1] != "." and (entry.name.endswith(".yaml") or entry.is_dir())
+                )
+            )
+    except OSError:
+        return None
 
 
 _handed: dict[str, Known] = {}

@@ -120,6 +120,10 @@ class Session:
             session.__dict__["known"] = self.known
         return session
 
+    def forget_known(self) -> None:
+        """Take nothing more from the last start: the graph has changed since."""
+        self.__dict__["known"] = None
+
     @cached_property
     def known(self) -> Known | None:
         """What is known by `stat` alone, where the graph is as it was; None with settings, which may change it."""
