@@ -142,8 +142,16 @@ class InputReader:
                 changed.append(path)
                 state = earlier or f"{CHANGED}:{path}"
             found.append(Input(kind, path, state))
-        found += [Input("missing", path, None) for path in seen.missing if path not in known]
-        found += [Input("present", path, kind) for path, kind in seen.present.items() if path not in known]
+        for path in seen.missing:
+            if path not in known:
+                found.append(Input("missing", path, None))
+                if presence(self._checkout.absolute(path)) is not None:
+                    changed.append(path)
+        for path, kind in seen.present.items():
+            if path not in known:
+                found.append(Input("present", path, kind))
+                if presence(self._checkout.absolute(path)) != kind:
+                    changed.append(path)
         for folder, names in seen.listings.items():
             now = self.state("listing", folder, seen.written, own)
             then = digest_json([list(entry) for entry in names])
