@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+# not from typing, and nothing at run time: errors are imported by every start
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gymbuild.preparation.observe import Observations
+
 EXIT_FAILED = 76
 """A preparation failed in its own code or environment: running again unchanged fails the same way."""
 EXIT_MAY_PASS = 75
@@ -93,6 +98,8 @@ class PreparationFailedError(RuntimeError):
         self.module = module
         self.action = action
         self.reason = reason
+        self.observations: Observations | None = None
+        """What the run was seen to use before it failed; stays in the process that ran it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.module, self.action, self.reason))

@@ -364,7 +364,7 @@ class Preparer:
                     preparation.module, "prepare", f"{error} (log: {self.log_path(preparation)})"
                 )
             )
-            noted = getattr(error, "observations", None) or seen
+            noted = failure.observations or seen
             self._fail(preparation, assessment, failure, noted)
             raise failure from None
         except OSError as error:

@@ -135,19 +135,24 @@ def run_isolated(run: IsolatedRun, *, show: Callable[[str], object] | None = Non
         raise PreparationFailedError(
             run.module, run.action, f"cannot write {error.filename}: {error.strerror}; nothing was run"
         ) from None
+    own = (run.checkout.relative(run.expected), *run.outputs)
     try:
         with output:
             ended = _run_group(run, folder, environment, output)
         result = _read_result(folder)
+        observations = inputs_of(read_events(folder), own, run.checkout.root)
         if result is None or ended.timed_out or "error" in result or ended.status != 0:
-            _fail(run, ended, result, output, secrets)
-        events = read_events(folder)
+            try:
+                _fail(run, ended, result, output, secrets)
+            except PreparationFailedError as error:
+                # what a failed run used is what has to change before it is worth another try
+                error.observations = observations
+                raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    own = (run.checkout.relative(run.expected), *run.outputs)
     return RunResult(
         returned=result["returned"],
-        observations=inputs_of(events, own, run.checkout.root),
+        observations=observations,
         seconds=time.monotonic() - started,
     )
 
