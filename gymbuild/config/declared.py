@@ -10,7 +10,7 @@ from typing import Any
 from gymbuild.config import servers
 from gymbuild.config.agents import NoAgent, agent_of, first_server
 from gymbuild.config.interpolation import Interpolations, Unresolvable
-from gymbuild.config.merging import MISSING, merge
+from gymbuild.config.merging import MISSING
 from gymbuild.config.models import FIELDS, BenchmarkDataset, OtherDataset, json_fault, validate_dataset
 from gymbuild.config.yaml_files import kind_of
 from gymbuild.datasets import Dataset
@@ -304,14 +304,6 @@ def check_and_route(config: dict[Any, Any], *, file: str) -> dict[Any, Any]:
     """
     made = servers.relays(config, file=file)
     routing = {**config, **made}
-    for name, block in config.items():
-        models = servers.value(block, servers.MODELS)
-        if isinstance(models, dict) and servers.DUMMY_MODEL in models and len(models) > 1:
-            real = {kind: inner for kind, inner in models.items() if kind != servers.DUMMY_MODEL}
-            first = next(iter(real))
-            if isinstance(real[first], dict) and isinstance(models[servers.DUMMY_MODEL], dict):
-                real[first] = merge(models[servers.DUMMY_MODEL], real[first], file=file)
-            routing[name] = {**block, servers.MODELS: real}
     servers.check_servers(routing, file=file)
     servers.check_model_pairings(routing, file=file)
     return routing

@@ -205,8 +205,10 @@ class ConfigReader:
         merged.pop(INCLUDES, None)
         filled_in = []
         if _POLICY_MODEL not in merged:
-            merged[_POLICY_MODEL] = {servers.MODELS: {servers.DUMMY_MODEL: {"entrypoint": "app.py"}}}
             filled_in.append(_POLICY_MODEL)
+        if own is None or _POLICY_MODEL not in own.data:
+            stand_in = {servers.MODELS: {servers.DUMMY_MODEL: {"entrypoint": "app.py"}}}
+            merged = merge(merged, {_POLICY_MODEL: stand_in}, file=asked, dereference=_dereference)
         for key in _RUN_TIME_MODEL:
             if key not in merged:
                 merged[key] = MISSING
@@ -215,6 +217,7 @@ class ConfigReader:
         config = apply_directives(merged, file=asked)
         servers.follow_moved_agents(merged, config, file=asked)
         servers.compose_unbound_agent(config, file=asked, held=held)
+        servers.drop_stand_ins(config, file=asked)
         warnings = tuple(
             f"{asked}: {key}: a directive is left over: what it stands in was itself inherited or copied from, and "
             "a chain is not followed twice."

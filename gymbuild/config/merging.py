@@ -31,7 +31,7 @@ def merge(
     Raises:
         ConfigError: a mapping meets a list.
     """
-    return _merge(base, over, base, "", file, dereference)
+    return _merge(base, over, base, "", file, dereference, frozenset())
 
 
 def _merge(
@@ -41,8 +41,11 @@ def _merge(
     path: str,
     file: str | None,
     dereference: Callable[[dict[Any, Any], str], Any] | None,
+    above: frozenset[int],
 ) -> dict[Any, Any]:
+    """`merge` at `path`; `above` are the mappings that `base` lies in, which are never looked behind."""
     result = dict(base)
+    above = above | {id(base)}
     for key, new in over.items():
         if key not in result:
             result[key] = new
@@ -50,11 +53,13 @@ def _merge(
         old = result[key]
         if dereference is not None and isinstance(old, str) and "${" in old:
             target = dereference(root if path else result, old)
-            if isinstance(target, dict | list):
+            if isinstance(target, dict | list) and id(target) not in above:
                 old = result[key] = target
         if isinstance(new, dict):
             if isinstance(old, dict):
-                result[key] = _merge(old, new, root if path else result, f"{path}.{key}", file, dereference)
+                result[key] = _merge(
+                    old, new, root if path else result, f"{path}.{key}", file, dereference, above
+                )
                 continue
             if isinstance(old, list):
                 raise _clash(path, key, new, old, file)

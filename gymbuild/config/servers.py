@@ -398,6 +398,40 @@ def _in(name: Any, names: Mapping[str, str]) -> bool:
     return isinstance(name, str) and name in names
 
 
+# ---- the model that is named at run time ---
+
+
+def drop_stand_ins(config: dict[Any, Any], *, file: str | None) -> None:
+    """Where the stand-in for the run-time model is beside a real one, let the real one have its place.
+
+    Args:
+        config: after the directives; changed in place.
+        file: the config that was asked for, for errors.
+
+    Raises:
+        ConfigError: the stand-in is beside something else, and there is no real model.
+    """
+    for name, block in config.items():
+        models = value(block, MODELS)
+        if (
+            not isinstance(models, dict)
+            or DUMMY_MODEL not in models
+            or (len(models) == 1 and len(block) == 1)
+        ):
+            continue
+        real = [kind for kind in models if kind != DUMMY_MODEL]
+        if not real:
+            raise ConfigError(
+                "it inherits the model that is named at run time and holds something else as well; give the model a "
+                "name of its own, or a kind.",
+                file=file,
+                key=f"{name}.{MODELS}",
+            )
+        stand_in = models.pop(DUMMY_MODEL)
+        if isinstance(stand_in, dict) and isinstance(models[real[0]], dict):
+            models[real[0]] = merge(stand_in, models[real[0]], file=file)
+
+
 # ---- pairings ------------------------------------------------------------------------------------------------
 
 

@@ -139,6 +139,10 @@ class TestMerge:
         config = configs.merged({"a.yaml": "base: {x: 1}\nk: '${base}'\n", "b.yaml": "k: {y: 2}\n"})
         assert config["k"] == {"x": 1, "y": 2}
 
+    def test_an_interpolation_to_what_it_lies_in_is_not(self, configs: Configs) -> None:
+        config = configs.merged({"a.yaml": "a: {a: '${a}', b: 1}\n", "b.yaml": "a: {a: ???, b: 2}\n"})
+        assert config == {"a": {"a": "${a}", "b": 2}}
+
     def test_interpolations_that_lead_through_themselves_end(self, configs: Configs) -> None:
         config = configs.merged(
             {"a.yaml": "b: '${b.c}'\nd: '${e.x}'\ne: '${d.x}'\n", "b.yaml": "b: {c: 1}\nd: ???\n"}
@@ -236,3 +240,15 @@ class TestDirectives:
         configs.write("a.yaml", "judge: {_copy: policy_model}\n")
         assert "judge" in configs.resolve("a.yaml").config
         assert "policy_model" not in configs.resolve("a.yaml").config
+
+    def test_a_real_model_has_the_place_of_the_one_that_is_named_at_run_time(self, configs: Configs) -> None:
+        kinds = "responses_api_models: {openai_model: {url: x}}"
+        configs.write("a.yaml", f"policy_model: {{{kinds}}}\njudge: {{_copy: policy_model}}\n")
+        config = configs.resolve("a.yaml").config
+        model = {"responses_api_models": {"openai_model": {"entrypoint": "app.py", "url": "x"}}}
+        assert config == {"policy_model": model, "judge": model}
+
+    def test_the_model_that_is_named_at_run_time_stands_beside_nothing_else(self, configs: Configs) -> None:
+        configs.write("a.yaml", "rs: {_inherit_from: policy_model, resources_servers: {s: {x: 1}}}\n")
+        with pytest.raises(ConfigError, match=r"^a\.yaml: rs\.responses_api_models: it inherits the model"):
+            configs.resolve("a.yaml")
