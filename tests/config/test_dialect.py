@@ -140,7 +140,7 @@ class TestMerge:
         assert config["k"] == {"x": 1, "y": 2}
 
     def test_an_interpolation_to_what_it_lies_in_is_not(self, configs: Configs) -> None:
-        config = configs.merged({"a.yaml": "a: {a: '${a}', b: 1}\n", "b.yaml": "a: {a: ???, b: 2}\n"})
+        config = configs.merged({"a.yaml": "a: {a: '${a}', b: 1}\n", "b.yaml": "a: {a: '???', b: 2}\n"})
         assert config == {"a": {"a": "${a}", "b": 2}}
 
     def test_interpolations_that_lead_through_themselves_end(self, configs: Configs) -> None:
