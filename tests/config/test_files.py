@@ -97,7 +97,7 @@ class TestMalformedFiles:
             print(len(load_catalog(Checkout({str(configs.root)!r}), use_index=False).problems))
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         """
-        # more than 500 MB, or 20 s of processor time, ends the process
+        # 20 s of processor time end the process
         limits = lambda: resource.setrlimit(resource.RLIMIT_CPU, (20, 20))  # noqa: E731
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)],
