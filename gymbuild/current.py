@@ -7,6 +7,7 @@ is concluded: the whole decision is made, by content.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -60,6 +61,16 @@ def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO)
             return False
     if any("=" in word or word.startswith("-") for word in argv):
         return False
+    # what is read here is many small things that stay: looking for garbage among them costs more than reading them
+    gc.disable()
+    try:
+        return _answer(root, words, out)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
     known = take(root)
     graph = known.record
     if graph is None:

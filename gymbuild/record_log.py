@@ -27,6 +27,13 @@ _COMPACT_MINIMUM = 1 << 20
 """Bytes below which a log is never compacted."""
 
 
+_TELLING = 4096
+"""Bytes before the end of what was read that have to be the same for it to be the same file."""
+_read_before: dict[str, tuple[tuple[int, int] | None, int, bytes, dict[str, tuple[int, int]], int]] = {}
+"""What this process has read of each file: device and inode, up to where, the bytes, the places of the records,
+and the bytes that still count."""
+
+
 class RecordLog:
     """The records of one file, the last one of each key.
 
@@ -51,15 +58,42 @@ class RecordLog:
             self._end = 0
             try:
                 with open(self.path, "rb") as file:
-                    self._data = file.read()
                     status = os.fstat(file.fileno())
                     self._seen = (status.st_dev, status.st_ino)
+                    if self._recall(file.fileno()):
+                        file.seek(self._end)
+                        tail = file.read()
+                        self._data = self._data + tail if tail else self._data
+                    else:
+                        self._data = file.read()
             except OSError:
                 self._data = b""
                 self._seen = None
             if self._data.startswith(MAGIC):
-                self._scan(len(MAGIC))
+                self._scan(self._end or len(MAGIC))
+                self._note()
         return self._places
+
+    def _recall(self, descriptor: int) -> bool:
+        """Take what this process has read of the very same file before: what is appended to changes no more."""
+        read = _read_before.get(self.path)
+        if read is None or read[0] != self._seen:
+            return False
+        _, end, data, places, live = read
+        # an inode may have been given to a new file
+        last = data[-_TELLING:]
+        if os.pread(descriptor, len(last), end - len(last)) != last:
+            return False
+        self._end, self._data, self._live = end, data, live
+        self._places = dict(places)
+        return True
+
+    def _note(self) -> None:
+        assert self._places is not None
+        read = _read_before.get(self.path)
+        if self._seen is not None and (read is None or read[:2] != (self._seen, self._end)):
+            whole = self._data if len(self._data) == self._end else self._data[: self._end]
+            _read_before[self.path] = (self._seen, self._end, whole, dict(self._places), self._live)
 
     def _scan(self, position: int) -> None:
         assert self._places is not None
