@@ -384,7 +384,8 @@ def _plan(session: Session, benchmark: Any) -> list[str]:
 
 def _program(session: Session) -> str:
     """How a person runs our commands in this checkout: as they have just done."""
-    if os.path.basename(sys.argv[0]).startswith("doit"):
+    program = sys.argv[0].split(os.sep)
+    if program[-1].startswith("doit") or program[-2:] == ["doit", "__main__.py"]:
         return "doit"
     words = sys.argv[1:3]
     if words[:1] == ["--root"]:
