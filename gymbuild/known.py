@@ -66,6 +66,8 @@ class Known:
             record = None
         self.record: dict[str, Any] | None = record
         """The graph's record; None when there is none that could be used."""
+        self.refused = False
+        """Whether it was asked already if all is current, and it is not."""
         self._graph_holds: bool | None = None
 
     def graph_holds(self) -> bool:
