@@ -336,7 +336,14 @@ def _yaml_error(error: Exception, decoded: str, shown: str) -> ConfigError:
         text = lines[mark.line] if mark.line < len(lines) else ""
         if "\t" in text[: mark.column + 1]:
             problem = "a tab is not allowed as indentation; use spaces"
-    if "node content" in str(problem) and line is not None and "???" in decoded.splitlines()[line - 1]:
+    lines = decoded.splitlines()
+    # the end of a file is a line further than its last one
+    if (
+        "node content" in str(problem)
+        and line is not None
+        and line <= len(lines)
+        and "???" in lines[line - 1]
+    ):
         problem = "??? needs quotes inside braces and brackets: write '???'"
     if "another document" in str(problem):
         problem = "it holds several documents; a config is one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -447,10 +448,13 @@ def test_the_lock_of_a_killed_builder_is_held_until_its_last_process_is_gone(pla
         first.communicate()
         second = builder(place, env)
         assert second.stdout and "waiting for" in second.stdout.readline()
-        assert is_alive(tries(place)[0])
+        # The kernel wakes a stopped group whose parent is gone, so the first build may end at any time from here;
+        # what must never be is a second one beside it.
+        assert len(tries(place)) == 1 or not is_alive(tries(place)[0])
         place.write("lib/go", "")
     finally:
-        os.kill(guard, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(guard, signal.SIGCONT)
     second.communicate()
     assert second.returncode == 0
     assert "slow" in versions_in(venv_python(env, place.checkout))
