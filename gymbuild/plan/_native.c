@@ -81,6 +81,7 @@ static void compress_sha_ni(uint32_t state[8], const uint8_t *data, size_t block
         __m128i w[4];
         for (int i = 0; i < 4; i++)
             w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(data + 16 * i)), swap);
+#pragma GCC unroll 16
         for (int i = 0; i < 16; i++) {
             __m128i now;
             if (i < 4) {
@@ -204,6 +205,8 @@ typedef struct {
 
 typedef struct {
     Buffer value;      /* canonical JSON of the field's value */
+    const uint8_t *raw; /* the value as the line has it */
+    size_t raw_size;
     int there;
 } Field;
 
@@ -342,86 +345,133 @@ static int escape(Scan *scan)
     }
 }
 
-/* Whether one of eight bytes is a quote, a backslash, a control character or not ASCII. May be 1 without cause
-   only when another byte is one of them, so the loop that looks at single bytes settles it. */
-static uint64_t special(uint64_t word)
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define WORDS 1
+
+/* The top bits of those of eight bytes that are a quote, a backslash, a control character or not ASCII. A byte
+   behind such a one may be marked without cause (a subtraction borrows from it); the first mark is true. */
+static uint64_t special(const uint8_t *at)
 {
     const uint64_t ones = 0x0101010101010101ULL, tops = 0x8080808080808080ULL;
+    uint64_t word;
+    memcpy(&word, at, 8);
     uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
     return (word | (word - ones * 0x20) | (quote - ones) | (slash - ones)) & tops;
+}
+#endif
+
+/* Copies what needs no thought: ASCII up to the next quote, backslash, control character or other byte. */
+static void plain_text(Scan *scan)
+{
+    const uint8_t *at = scan->at, *end = scan->end;
+    uint8_t *to = scan->out.data + scan->out.size;
+#ifdef WORDS
+    while (end - at >= 8) {
+        uint64_t marks = special(at);
+        memcpy(to, at, 8); /* the room of the output is at the least that of the line */
+        size_t size = marks ? (size_t)__builtin_ctzll(marks) >> 3 : 8;
+        at += size, to += size;
+        if (marks)
+            goto done;
+    }
+#endif
+    while (at < end && *at >= 0x20 && *at < 0x80 && *at != '"' && *at != '\\')
+        *to++ = *at++;
+#ifdef WORDS
+done:
+#endif
+    scan->out.size = (size_t)(to - scan->out.data);
+    scan->at = at;
 }
 
 static int string(Scan *scan)
 {
-    const uint8_t *end = scan->end;
-    if (scan->at >= end || *scan->at != '"')
+    if (scan->at >= scan->end || *scan->at != '"')
         return ODD;
     put(&scan->out, "\"", 1);
     scan->at++;
     for (;;) {
-        const uint8_t *at = scan->at;
-        uint8_t *to = scan->out.data + scan->out.size;
-        while (end - at >= 8) {
-            uint64_t word;
-            memcpy(&word, at, 8);
-            if (special(word))
-                break;
-            memcpy(to, &word, 8); /* the room of the output is at the least that of the line */
-            at += 8, to += 8;
-        }
-        while (at < end && *at >= 0x20 && *at != '"' && *at != '\\') {
-            if (*at < 0x80) {
-                *to++ = *at++;
-            } else {
-                size_t size = sequence(at, end);
-                if (!size)
-                    return ODD;
-                memcpy(to, at, size);
-                to += size, at += size;
-            }
-            if (end - at >= 8 && *at < 0x80) {
-                uint64_t word;
-                memcpy(&word, at, 8);
-                if (!special(word))
-                    break;
-            }
-        }
-        scan->out.size = (size_t)(to - scan->out.data);
-        scan->at = at;
-        if (at >= end || *at < 0x20)
+        plain_text(scan);
+        if (scan->at >= scan->end)
             return ODD;
-        if (*at == '"') {
+        uint8_t next = *scan->at;
+        if (next == '"') {
             put(&scan->out, "\"", 1);
             scan->at++;
             return 0;
         }
-        if (*at == '\\') {
+        if (next == '\\') {
             if (escape(scan))
                 return ODD;
+        } else {
+            size_t size = next < 0x80 ? 0 : sequence(scan->at, scan->end);
+            if (!size)
+                return ODD;
+            put(&scan->out, scan->at, size);
+            scan->at += size;
         }
     }
 }
 
 static int is_digit(const Scan *scan, const uint8_t *at) { return at < scan->end && *at >= '0' && *at <= '9'; }
 
-/* A float of at the most 15 digits, from 1e-4 to 1e15, without an exponent or needless zeros is what
-   float.__repr__ gives: doubles hold 15 digits apart, so nothing shorter means the same. */
+/* Whether a float without an exponent is what float.__repr__ gives: the shortest decimal that means the same
+   double, and of those the nearest to it, from 1e-4 to 1e15 without an exponent. 0 where it is not sure.
+
+   Up to 15 digits are always the shortest: doubles hold that many apart. With 16 or 17 digits the literal N/10^k
+   and its double m/2^s are compared exactly, in 128 bits: N must be the nearest integer to m*10^k/2^s, and the
+   multiples of ten on both sides of it, which shorter literals would be, must mean other doubles. */
 static int is_shortest(const uint8_t *start, const uint8_t *point, const uint8_t *end)
 {
     if (*start == '-')
         start++;
-    if (end - start > 16)
+    size_t whole = (size_t)(point - start), behind = (size_t)(end - point) - 1;
+    if (end[-1] == '0' && behind != 1)
         return 0;
-    if (end[-1] == '0' && end - point != 2)
+    const uint8_t *first = start; /* the first digit that is not zero */
+    while (first < end && (*first == '0' || *first == '.'))
+        first++;
+    if (first == end)
+        return behind == 1; /* 0.0 */
+    if (first > point && first - point > 4)
         return 0;
-    if (*start == '0') {
-        const uint8_t *at = point + 1;
-        while (at < end && *at == '0')
-            at++;
-        if (at - point > 4 || (at == end && end - point != 2))
-            return 0;
-    }
-    return 1;
+    size_t digits = (size_t)(end - first) - (first < point);
+    if (whole > 15)
+        return 0;
+    if (digits <= 15)
+        return 1;
+#ifdef __SIZEOF_INT128__
+    if (digits > 17 || end[-1] == '0')
+        return 0;
+    typedef unsigned __int128 Wide;
+    uint64_t n = 0;
+    for (const uint8_t *at = first; at < end; at++)
+        if (*at != '.')
+            n = n * 10 + (*at - '0');
+    Wide power = 1; /* 10^k, at the most 10^21 */
+    for (size_t i = 0; i < behind; i++)
+        power *= 10;
+    /* n/power lies from 1e-4 to 1e15, so that m/2^s with 53 bits in m has an s from 3 to 66, and n*2^s fits */
+    int s = 52;
+    while ((Wide)n << s < power << 52 && s < 66)
+        s++;
+    while ((Wide)n << s >= power << 53 && s > 0)
+        s--;
+    Wide scaled = (Wide)n << s, m = scaled / power, exact = m * power;
+    if (scaled - exact > power - (scaled - exact))
+        m++, exact += power; /* the nearest; a tie is no one's */
+    if (2 * (scaled > exact ? scaled - exact : exact - scaled) >= power)
+        return 0;
+    if (m <= (Wide)1 << 52 || m >= (Wide)1 << 53)
+        return 0; /* where the doubles below lie closer than those above */
+    if (2 * (scaled > exact ? scaled - exact : exact - scaled) >= (Wide)1 << s)
+        return 0;
+    Wide below = (Wide)(n / 10 * 10) << s, above = (Wide)(n / 10 * 10 + 10) << s;
+    return 2 * (exact > below ? exact - below : below - exact) > power
+           && 2 * (above > exact ? above - exact : exact - above) > power;
+#else
+    return 0;
+#endif
 }
 
 static int number(Scan *scan)
@@ -510,13 +560,16 @@ static int sort_members(const uint8_t *out, Member *members, size_t count)
 {
     if (count > 24) { /* merge sort, for objects that are tables */
         size_t half = count / 2, i = 0, j = half, k = 0;
-        if (sort_members(out, members, half) || sort_members(out, members + half, count - half))
-            return ODD;
+        int found = sort_members(out, members, half);
+        if (!found)
+            found = sort_members(out, members + half, count - half);
+        if (found)
+            return found;
         Member *merged = malloc(count * sizeof *merged);
         if (merged == NULL)
             return NO_MEMORY;
         while (i < half && j < count) {
-            int found = compare(out, &members[i], &members[j]);
+            found = compare(out, &members[i], &members[j]);
             if (!found) {
                 free(merged);
                 return ODD;
@@ -552,8 +605,9 @@ static int is_key(const uint8_t *key, size_t size, const char *name)
     return size == strlen(name) && !memcmp(key, name, size);
 }
 
-static int capture(Scan *scan, Field *field, size_t from)
+static int capture(const Scan *scan, Field *field, size_t from, const uint8_t *raw)
 {
+    field->raw = raw, field->raw_size = (size_t)(scan->at - raw);
     field->value.size = 0;
     size_t size = scan->out.size - from;
     if (reserve(&field->value, size))
@@ -593,15 +647,16 @@ static int add_hole(Scan *scan, size_t first, const char *before, size_t key, co
 enum { PLAIN, ROW, PARAMS };
 
 /* What a top-level member of the row is good for, besides being part of it. */
-static int row_member(Scan *scan, const uint8_t *key, size_t size, size_t from, int *dropped)
+static int row_member(Scan *scan, const uint8_t *key, size_t size, size_t from, const uint8_t *raw, int *dropped)
 {
     static const char *const ids[IDS] = {"task_id", "problem_id", "instance_id"};
     /* the key lies in the output, which `capture` does not move */
     for (int i = 0; i < IDS; i++)
-        if (is_key(key, size, ids[i]) && capture(scan, &scan->id[i], from))
+        if (is_key(key, size, ids[i]) && capture(scan, &scan->id[i], from, raw))
             return NO_MEMORY;
     for (size_t i = 0; i < scan->names; i++)
-        if (size == scan->name_size[i] && !memcmp(key, scan->name[i], size) && capture(scan, &scan->field[i], from))
+        if (size == scan->name_size[i] && !memcmp(key, scan->name[i], size)
+            && capture(scan, &scan->field[i], from, raw))
             return NO_MEMORY;
     if (is_key(key, size, "task_input"))
         return ODD;
@@ -637,6 +692,7 @@ static int object(Scan *scan, int depth, int kind)
             put(&scan->out, ":", 1);
             blanks(scan);
             size_t from = scan->out.size;
+            const uint8_t *raw = scan->at;
             int inner = PLAIN;
             if (kind == ROW && scan->filling && is_key(scan->out.data + start + 1, key, "responses_create_params")) {
                 if (scan->at >= scan->end || *scan->at != '{')
@@ -651,7 +707,7 @@ static int object(Scan *scan, int depth, int kind)
                 return found;
             int dropped = 0;
             if (kind == ROW) {
-                found = row_member(scan, scan->out.data + start + 1, key, from, &dropped);
+                found = row_member(scan, scan->out.data + start + 1, key, from, raw, &dropped);
                 if (found)
                     return found;
             }
@@ -810,8 +866,26 @@ static void unfilled_digest(const Scan *scan, const uint8_t *hole, uint8_t diges
     sha_end(&sha, digest);
 }
 
-/* The digest of the filled row; ODD when a field of the template is not there, or is no text and no number. */
-static int filled_digest(const Scan *scan, const uint8_t *hole, PyObject *pieces, uint8_t digest[32])
+/* Adds what Python's `str` makes of an array or an object; ODD when that fails. */
+static int add_text(Sha *sha, const Field *field, PyObject *as_text)
+{
+    char *text;
+    Py_ssize_t size;
+    PyObject *made = PyObject_CallFunction(as_text, "y#", (const char *)field->raw, (Py_ssize_t)field->raw_size);
+    if (made == NULL || PyBytes_AsStringAndSize(made, &text, &size)) {
+        Py_XDECREF(made);
+        if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+            return NO_MEMORY; /* or a Ctrl-C: what was raised is passed on */
+        PyErr_Clear();
+        return ODD;
+    }
+    sha_add(sha, (const uint8_t *)text, (size_t)size);
+    Py_DECREF(made);
+    return 0;
+}
+
+/* The digest of the filled row; ODD when a field of the template is not there. */
+static int filled_digest(const Scan *scan, const uint8_t *hole, PyObject *pieces, PyObject *as_text, uint8_t digest[32])
 {
     Sha sha;
     sha_start(&sha);
@@ -829,18 +903,27 @@ static int filled_digest(const Scan *scan, const uint8_t *hole, PyObject *pieces
         uint8_t lead = field->value.data[0];
         if (lead == '"')
             sha_add(&sha, field->value.data + 1, field->value.size - 2);
-        else if (lead == '-' || (lead >= '0' && lead <= '9'))
+        else if (lead == 't')
+            sha_add(&sha, (const uint8_t *)"True", 4);
+        else if (lead == 'f')
+            sha_add(&sha, (const uint8_t *)"False", 5);
+        else if (lead == 'n')
+            sha_add(&sha, (const uint8_t *)"None", 4);
+        else if (lead != '[' && lead != '{')
             sha_add(&sha, field->value.data, field->value.size);
-        else
-            return ODD; /* Python writes True, None and containers its own way */
+        else {
+            int found = add_text(&sha, field, as_text);
+            if (found)
+                return found;
+        }
     }
     sha_add(&sha, hole + 1, (size_t)(scan->out.data + scan->out.size - hole - 1));
     sha_end(&sha, digest);
     return 0;
 }
 
-static int digest_line(Scan *scan, const uint8_t *at, const uint8_t *end, PyObject *pieces, int explicit_ids,
-                       PyObject **id, char *stated, uint8_t digest[32])
+static int digest_line(Scan *scan, const uint8_t *at, const uint8_t *end, PyObject *pieces, PyObject *as_text,
+                       int explicit_ids, PyObject **id, char *stated, uint8_t digest[32])
 {
     uint8_t content[32];
     int found;
@@ -871,7 +954,7 @@ static int digest_line(Scan *scan, const uint8_t *at, const uint8_t *end, PyObje
         const uint8_t *hole = memchr(scan->out.data, HOLE, scan->out.size);
         if (hole == NULL)
             return ODD;
-        found = filled_digest(scan, hole, pieces, digest);
+        found = filled_digest(scan, hole, pieces, as_text, digest);
         if (found)
             return found;
         if (!*stated)
@@ -959,14 +1042,15 @@ PyDoc_STRVAR(digest_lines_doc,
 "Ids and digests of the rows in whole lines that end at \\n.\n\n"
 "Args:\n"
 "    data: bytes, without \\r.\n"
-"    template: None, or (names of fields, pieces): bytes, and between them indexes of fields.\n"
+"    template: None, or (names of fields, pieces, as_text): the pieces are bytes, and between them indexes of\n"
+"        fields; as_text gives, for an array or object as JSON, the bytes that it fills in.\n"
 "    explicit: whether a row without an id is odd.\n\n"
 "Returns: ids by line; bytes that say whether each is stated; 32 bytes of digest for each line; and the odd lines,\n"
 "which have none of these, as (index, start, end).");
 
 static PyObject *digest_lines(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *data, *template, *pieces = NULL, *answer = NULL, *stated = NULL, *digests = NULL;
+    PyObject *data, *template, *pieces = NULL, *as_text = NULL, *answer = NULL, *stated = NULL, *digests = NULL;
     int explicit_ids;
     if (!PyArg_ParseTuple(args, "SOp:digest_lines", &data, &template, &explicit_ids))
         return NULL;
@@ -978,7 +1062,7 @@ static PyObject *digest_lines(PyObject *Py_UNUSED(module), PyObject *args)
         goto done;
     if (template != Py_None) {
         PyObject *names;
-        if (!PyArg_ParseTuple(template, "O!O!", &PyTuple_Type, &names, &PyTuple_Type, &pieces)
+        if (!PyArg_ParseTuple(template, "O!O!O", &PyTuple_Type, &names, &PyTuple_Type, &pieces, &as_text)
             || take_names(&scan, names) || check_pieces(&scan, pieces))
             goto done;
         scan.filling = 1;
@@ -994,7 +1078,8 @@ static PyObject *digest_lines(PyObject *Py_UNUSED(module), PyObject *args)
         }
         PyObject *id = NULL;
         char is_stated = 0;
-        int found = digest_line(&scan, at, stop, pieces, explicit_ids, &id, &is_stated, sums.data + sums.size);
+        int found = digest_line(&scan, at, stop, pieces, as_text, explicit_ids, &id, &is_stated,
+                                sums.data + sums.size);
         if (found == NO_MEMORY) {
             Py_XDECREF(id);
             if (!PyErr_Occurred())

@@ -8,6 +8,7 @@ _native.c, which is not there on every machine, and leaves to the reference ever
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ DIGEST_SIZE = 32
 """Bytes of a SHA-256."""
 MOST_SHOWN = 10
 """How many ids or rows an error lists."""
+_MOST_SHAPES = 1000
 WAYS = ("native", "orjson", "plain")
 
 Way = Literal["native", "orjson", "plain"]
@@ -182,15 +184,19 @@ def _plain(rules: Rules) -> Digester:
     return add
 
 
-def _orjson(rules: Rules) -> Digester:
+_Task = tuple[str, bool, bytes]
+
+
+def _orjson_row(rules: Rules) -> Callable[[bytes], _Task | None]:
+    """The function that digests one row with orjson; None where the reference has to decide."""
     import orjson
 
     loads, dumps, sort_keys = orjson.loads, orjson.dumps, orjson.OPT_SORT_KEYS
-    bookkeeping, prefix = rows.BOOKKEEPING, rows.BOOKKEEPING_PREFIX
-    prefix_bytes = prefix.encode()
     prompt, explicit = rules.prompt, rules.ids == "explicit"
+    left_out: dict[tuple[str, ...], list[str]] = {}
+    """By the keys of a row, as most rows of a file have the same: which of them are bookkeeping."""
 
-    def digest(line: bytes) -> tuple[str, bool, bytes] | None:
+    def digest(line: bytes) -> _Task | None:
         row = loads(line)
         if type(row) is not dict or "task_input" in row or not _same_numbers(row.values()):
             return None
@@ -207,9 +213,14 @@ def _orjson(rules: Rules) -> Digester:
         if not stated and explicit:
             return None
         params = None if prompt is None else filled_params(prompt, row)
-        # an escaped `_` would hide the prefix from the search in the raw line
-        if prefix_bytes in line or b"\\u" in line or not bookkeeping.isdisjoint(row):
-            row = {k: v for k, v in row.items() if k not in bookkeeping and not k.startswith(prefix)}
+        keys = tuple(row)
+        bookkeeping = left_out.get(keys)
+        if bookkeeping is None:
+            if len(left_out) >= _MOST_SHAPES:
+                left_out.clear()
+            bookkeeping = left_out[keys] = [key for key in keys if rows.is_bookkeeping(key)]
+        for key in bookkeeping:
+            del row[key]
         data = None
         if not stated:
             data = dumps(row, None, sort_keys)
@@ -221,15 +232,24 @@ def _orjson(rules: Rules) -> Digester:
             data = dumps(row, None, sort_keys)
         return task_id, stated, sha256(data).digest()
 
+    def surely(line: bytes) -> _Task | None:
+        try:
+            return digest(line)
+        except (ValueError, TypeError, RecursionError, rows.RowError):
+            return None
+
+    return surely
+
+
+def _orjson(rules: Rules) -> Digester:
+    digest = _orjson_row(rules)
+
     def add(data: bytes, found: Rows) -> None:
         ids, stated, digests = found.ids, found.stated, found.digests
         number = found.lines
         for line in rows.split_lines(data):
             number += 1
-            try:
-                task = digest(line)
-            except (ValueError, TypeError, RecursionError, rows.RowError):
-                task = None
+            task = digest(line)
             if task is not None:
                 ids.append(task[0])
                 stated.append(task[1])
@@ -287,6 +307,8 @@ def _native(rules: Rules) -> Digester:
     if rules.prompt is not None and template is None:
         return _orjson(rules)
     explicit = rules.ids == "explicit"
+    digest: list[Callable[[bytes], _Task | None]] = []
+    """With orjson, which is imported when there is an odd row."""
 
     def add(data: bytes, found: Rows) -> None:
         if b"\r" in data:
@@ -303,7 +325,14 @@ def _native(rules: Rules) -> Digester:
         for index, start, end in odd:
             _add_between(found, ids, stated, digests, done, index)
             found.lines = first + index + 1
-            if not _add_plain(data[start:end], found.lines, rules, found):
+            if not digest:
+                digest.append(_orjson_row(rules))
+            task = digest[0](data[start:end])
+            if task is not None:
+                found.ids.append(task[0])
+                found.stated.append(task[1])
+                found.digests += task[2]
+            elif not _add_plain(data[start:end], found.lines, rules, found):
                 return
             done = index + 1
         _add_between(found, ids, stated, digests, done, len(ids))
@@ -318,9 +347,12 @@ def _add_between(found: Rows, ids: list[str], stated: bytes, digests: bytes, sta
     found.digests += digests[start * DIGEST_SIZE : end * DIGEST_SIZE]
 
 
-def _template(prompt: Prompt) -> tuple[tuple[bytes, ...], tuple[bytes | int, ...]] | None:
-    """The messages that a template makes, as canonical JSON with holes: the names of the fields, and texts with
-    the numbers of the fields between them. None when a field is formatted."""
+_Template = tuple[tuple[bytes, ...], tuple[bytes | int, ...], Callable[[bytes], bytes]]
+
+
+def _template(prompt: Prompt) -> _Template | None:
+    """The messages that a template makes, as canonical JSON with holes: the names of the fields, texts with the
+    numbers of the fields between them, and what writes an array or object. None when a field is formatted."""
     messages = prompt.parts()
     if messages is None:
         return None
@@ -338,4 +370,9 @@ def _template(prompt: Prompt) -> tuple[tuple[bytes, ...], tuple[bytes | int, ...
                 text = ""
         text += f'","role":"{role}"}}'
     pieces.append((text + "]").encode("utf-8"))
-    return tuple(name.encode("utf-8") for name in names), tuple(pieces)
+    return tuple(name.encode("utf-8") for name in names), tuple(pieces), _as_text
+
+
+def _as_text(value: bytes) -> bytes:
+    """What a prompt has where an array or object is filled in, escaped as in JSON: Python's `str` of it."""
+    return rows.canonical(str(json.loads(value.decode("utf-8"))))[1:-1].encode("utf-8")

@@ -7,10 +7,12 @@ the end; tasks sorted by id as plain strings.
 from __future__ import annotations
 
 import json
+import operator
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any, Literal, overload
 
@@ -26,7 +28,7 @@ __all__ = ["SCHEMA", "Plan", "Tasks", "build_plan", "gym_commit", "gym_version",
 SCHEMA = "nemo-gym.eval-plan.v1"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CHUNK = 4096
-"""Tasks written at a time."""
+"""Tasks that are put in order, or written, at a time."""
 
 
 class Tasks(Sequence[tuple[str, str]]):
@@ -234,13 +236,16 @@ def _refuse(jsonl: str, found: Rows) -> None:
 def _sorted_tasks(jsonl: str, found: Rows) -> Tasks:
     """The tasks in the plan's order, identical rows numbered; found is emptied, to save memory."""
     ids, stated = found.ids, found.stated
+    if all(map(operator.lt, ids, islice(ids, 1, None))):
+        return Tasks(ids, found.digests)
     order = sorted(range(len(ids)), key=ids.__getitem__)
+    ordered = [ids[row] for row in order]
     repeated: dict[str, list[int]] = {}
     """Ids that several rows have, with the rows' indexes in the file's order (sorting is stable)."""
-    for place in range(1, len(order)):
-        row, before = order[place], order[place - 1]
-        if ids[row] == ids[before]:
-            repeated.setdefault(ids[row], [before]).append(row)
+    if not all(map(operator.lt, ordered, islice(ordered, 1, None))):
+        for place in range(1, len(order)):
+            if ordered[place] == ordered[place - 1]:
+                repeated.setdefault(ordered[place], [order[place - 1]]).append(order[place])
     twice: dict[str, list[int]] = {}
     numbered: dict[str, int] = {}
     for task_id, group in repeated.items():
@@ -264,12 +269,16 @@ def _sorted_tasks(jsonl: str, found: Rows) -> Tasks:
         for task_id, row in numbered.items():
             ids[row] = task_id
         order.sort(key=ids.__getitem__)
-    digests = bytearray(len(found.digests))
-    for place, row in enumerate(order):
-        digests[place * DIGEST_SIZE : (place + 1) * DIGEST_SIZE] = found.digests[
-            row * DIGEST_SIZE : (row + 1) * DIGEST_SIZE
-        ]
-    return Tasks([ids[row] for row in order], digests)
+        ordered = [ids[row] for row in order]
+    ids.clear()
+    unordered = bytes(found.digests)
+    found.digests.clear()
+    digests = bytearray()
+    for start in range(0, len(order), _CHUNK):
+        digests += b"".join(
+            [unordered[row * DIGEST_SIZE : (row + 1) * DIGEST_SIZE] for row in order[start : start + _CHUNK]]
+        )
+    return Tasks(ordered, digests)
 
 
 def _not_unique(jsonl: str, twice: dict[str, list[int]]) -> str:

@@ -144,13 +144,14 @@ def canonical_bytes(value: Any) -> bytes:
         raise RowError("the row is nested too deeply") from None
 
 
+def is_bookkeeping(key: str) -> bool:
+    """Whether a top-level field is no part of the task input."""
+    return key in BOOKKEEPING or key.startswith(BOOKKEEPING_PREFIX)
+
+
 def task_input(row: Mapping[str, Any]) -> dict[str, Any]:
     """What of a row a run receives: all but the bookkeeping fields."""
-    return {
-        key: value
-        for key, value in row.items()
-        if key not in BOOKKEEPING and not key.startswith(BOOKKEEPING_PREFIX)
-    }
+    return {key: value for key, value in row.items() if not is_bookkeeping(key)}
 
 
 def explicit_id(row: Mapping[str, Any]) -> str | None:

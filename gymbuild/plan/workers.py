@@ -2,7 +2,8 @@
 
 A worker is a fresh Python that imports only this package: no fork of a process that may have threads, and no
 import of the caller's main module. It is given parts over its stdin and answers over its stdout, both in
-marshal frames. It ends when its stdin does, and so with the process that started it.
+marshal frames. It ends when its stdin does, and so with the process that started it. What a worker that died had
+to do is done by the process that started it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from gymbuild.errors import PlanError
 from gymbuild.plan.digesting import Lines, Rows, Rules, Way, digester
 from gymbuild.plan.prompts import Prompt
 from gymbuild.plan.reading import PART, read_part
@@ -33,63 +34,101 @@ def read_in_processes(
         jsonl: the file.
         size: its bytes.
         rules: prompt template and the rule for ids.
-        processes: how many work at once.
+        processes: how many work at once, this one among them.
         way: see `digester`.
         part: bytes that a process is given at a time.
 
     Raises:
         OSError: the file cannot be read.
-        PlanError: a process ended before it had answered.
     """
-    parts = [(start, min(start + part, size)) for start in range(0, size, part)]
-    answers: dict[int, bytes] = {}
-    waiting = iter(enumerate(parts))
-    changed = threading.Condition()
-    failures: list[Exception] = []
+    parts = _Parts(size, part)
     stop = threading.Event()
 
     def serve() -> None:
         try:
             with _worker() as worker:
                 _send(worker, _plain_job(jsonl, rules, way))
-                while not stop.is_set():
-                    with changed:
-                        index, bounds = next(waiting, (-1, (0, 0)))
-                    if index < 0:
-                        return
-                    _send(worker, bounds)
-                    answer = _receive(worker)
-                    with changed:
-                        answers[index] = answer
-                        changed.notify_all()
-        except Exception as error:
-            with changed:
-                failures.append(error)
-                changed.notify_all()
+                while not stop.is_set() and (taken := parts.take()) is not None:
+                    index, start, end = taken
+                    answer = None
+                    try:
+                        _send(worker, (start, end))
+                        answer = _receive(worker)
+                    finally:
+                        if answer is None:
+                            parts.give_back(index)
+                    parts.answer(index, answer)
+        except (OSError, EOFError):
+            # a worker that cannot be started, or that ended: this process does what is left
+            return
 
-    threads = [threading.Thread(target=serve, daemon=True) for _ in range(processes)]
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(processes - 1)]
     for thread in threads:
         thread.start()
     found = Rows()
     try:
-        for index in range(len(parts)):
-            with changed:
-                while index not in answers and not failures:
-                    changed.wait()
-                if failures:
-                    raise failures[0]
-                answer = answers.pop(index)
-            found.extend(_rows(marshal.loads(answer)))
-            if found.error is not None:
-                break
+        digest = digester(rules, way)
+        # this process is one of them: it works while the others start, and puts the answers in order
+        while found.error is None and not parts.collect(found):
+            if (taken := parts.take()) is not None:
+                index, start, end = taken
+                parts.answer(index, read_part(jsonl, start, end, digest))
+            else:
+                parts.wait()
     finally:
         stop.set()
-        with changed:
-            for _ in waiting:
-                pass
         for thread in threads:
             thread.join()
     return found
+
+
+class _Parts:
+    """The parts of a file: given out once each, answers put in the file's order."""
+
+    def __init__(self, size: int, part: int) -> None:
+        self._count = -(-size // part)
+        self._size, self._part = size, part
+        self._waiting = deque(range(self._count))
+        self._answers: dict[int, Rows | bytes] = {}
+        self._next = 0
+        self._changed = threading.Condition()
+
+    def take(self) -> tuple[int, int, int] | None:
+        """A part that nobody has: its number and bounds; None when all were given out."""
+        with self._changed:
+            if not self._waiting:
+                return None
+            index = self._waiting.popleft()
+        return index, index * self._part, min((index + 1) * self._part, self._size)
+
+    def give_back(self, index: int) -> None:
+        """Another has to do this part."""
+        with self._changed:
+            self._waiting.appendleft(index)
+            self._changed.notify()
+
+    def answer(self, index: int, answer: Rows | bytes) -> None:
+        """What a part has: rows, or a frame that holds them."""
+        with self._changed:
+            self._answers[index] = answer
+            self._changed.notify()
+
+    def wait(self) -> None:
+        """Wait until there is the next answer, or a part to do."""
+        with self._changed:
+            while self._next not in self._answers and not self._waiting:
+                self._changed.wait()
+
+    def collect(self, found: Rows) -> bool:
+        """Add the answers that come next; whether all are there."""
+        while found.error is None:
+            with self._changed:
+                answer = self._answers.pop(self._next, None)
+            if answer is None:
+                break
+            self._next += 1
+            found.extend(answer if isinstance(answer, Rows) else _rows(marshal.loads(answer)))
+        return self._next == self._count
 
 
 class _worker:
@@ -112,22 +151,15 @@ class _worker:
 
 def _send(worker: subprocess.Popen[bytes], message: Any) -> None:
     assert worker.stdin is not None
-    try:
-        _write(worker.stdin, marshal.dumps(message))
-    except BrokenPipeError:
-        raise _ended(worker) from None
+    _write(worker.stdin, marshal.dumps(message))
 
 
 def _receive(worker: subprocess.Popen[bytes]) -> bytes:
     assert worker.stdout is not None
     frame = _read(worker.stdout)
     if frame is None:
-        raise _ended(worker)
+        raise EOFError("the worker ended")
     return frame
-
-
-def _ended(worker: subprocess.Popen[bytes]) -> PlanError:
-    return PlanError(f"a process that reads the prepared file ended early (exit status {worker.wait()})")
 
 
 def _write(pipe: BinaryIO | Any, data: bytes) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -42,6 +43,17 @@ LINES = st.sampled_from(
 )
 WAYS = [None, "orjson", "plain"]
 """Ways that workers have: they are fresh processes, and have the native module only where it is installed."""
+_KILLED = (
+    "import sys, os, signal; sys.path[:] = {path!r}; from gymbuild.plan import workers; answers = []\n"
+    "real = workers._write\n"
+    "def write(pipe, data):\n"
+    "    answers.append(1)\n"
+    "    if len(answers) == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+    "    real(pipe, data)\n"
+    "workers._write = write\n"
+    "workers.main()"
+)
+"""A worker that is killed when it is about to give its third answer."""
 ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 
 
@@ -162,13 +174,25 @@ def test_rows_that_cannot_be_filled_are_named_alike(tmp_path: Path, way: Any) ->
     assert found == read_rows(path, rules, way="plain")
 
 
-def test_a_process_that_ends_early_is_an_error_and_no_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("program", ["import sys; sys.exit(7)  # {path}", _KILLED])
+def test_what_a_process_that_ends_early_had_to_do_is_done_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    path = rows_file(tmp_path, 100)
-    monkeypatch.setattr(workers, "_START", "import sys; sys.exit(7)  # {path}")
-    with pytest.raises(PlanError, match="ended early"):
-        read_in_processes(path, os.path.getsize(path), Rules(), 2, None, part=1000)
+    path = rows_file(tmp_path, 3000)
+    monkeypatch.setattr(workers, "_START", program)
+    monkeypatch.setattr(workers, "read_part", slowly(workers.read_part))
+    found = read_in_processes(path, os.path.getsize(path), Rules(), 3, None, part=8000)
+    assert found == read_rows(path, Rules(), way="plain")
+
+
+def slowly(work: Any) -> Any:
+    """`work`, taking so long that others get something to do."""
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.01)
+        return work(*arguments)
+
+    return slow
 
 
 def test_a_file_that_is_gone_is_an_error_for_the_reader(
