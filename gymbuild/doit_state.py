@@ -7,6 +7,7 @@ place of doit's MD5: the same content is never stale, whatever its timestamp.
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from doit.dependency import FileChangedChecker
@@ -38,6 +39,7 @@ class LogBackend:
         self._tasks: dict[str, dict[str, Any]] = {}
         self._changed: dict[str, None] = {}
         self._ignores_changed = False
+        self._told = False
 
     def _task(self, task_id: str) -> dict[str, Any]:
         task = self._tasks.get(task_id)
@@ -85,8 +87,19 @@ class LogBackend:
     def _write(self) -> None:
         if not self._changed:
             return
-        self._log.put([(task_id, _plain(self._tasks[task_id]) or None) for task_id in self._changed])
+        records = [(task_id, _plain(self._tasks[task_id]) or None) for task_id in self._changed]
         self._changed.clear()
+        try:
+            self._log.put(records)
+        except OSError as error:
+            # doit's bookkeeping: what is current is decided from records of our own
+            if not self._told:
+                self._told = True
+                print(
+                    f"warning: {self.name}: {error.strerror}; doit will not remember this run",
+                    file=sys.stderr,
+                )
+            return
         if self._ignores_changed:
             self._ignores_changed = False
             self._note_ignored()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 # not from typing, and nothing at run time: errors are imported by every start
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +17,12 @@ EXIT_USAGE = 3
 """A config or usage error, found before anything ran."""
 EXIT_INTERRUPTED = 130
 """Interrupted by the user."""
+
+
+PASSING = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+)
+"""Errors of the operating system that may pass: a full disk, too many open files, and the like."""
 
 
 class GymbuildError(Exception):

@@ -223,16 +223,29 @@ def copy_content(source: str, target: str) -> None:
     Raises:
         OSError: one cannot be read or the other not written.
     """
-    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as write:
-        if sys.platform == "linux":
-            import fcntl
+    try:
+        with open(source, "rb", buffering=0) as read, open(target, "wb") as write:
+            if not _share_blocks(read.fileno(), write.fileno()):
+                shutil.copyfileobj(
+                    read, write, CHUNK
+                )  # buffered, so that a full disk is an error, not a short write
+    except OSError as error:
+        if error.filename is None:
+            error.filename = target
+        raise
 
-            try:
-                fcntl.ioctl(write.fileno(), _FICLONE, read.fileno())
-                return
-            except OSError:
-                pass
-        shutil.copyfileobj(read, write, CHUNK)
+
+def _share_blocks(source: int, target: int) -> bool:
+    """Have one open file share the blocks of another; False where the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import fcntl
+
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -13,7 +13,15 @@ from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
 from gymbuild import tasks
-from gymbuild.errors import EXIT_INTERRUPTED, EXIT_USAGE, GymbuildError, PreparationFailedError
+from gymbuild.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_MAY_PASS,
+    EXIT_USAGE,
+    PASSING,
+    GymbuildError,
+    PreparationFailedError,
+)
 from gymbuild.session import Session
 
 
@@ -51,6 +59,11 @@ def guarded(function: Callable[[], Any]) -> Any:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         return 1
+    except OSError as error:
+        sys.stdout.flush()
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"error: {place}{error.strerror or error}; outputs are as they were", file=sys.stderr)
+        return EXIT_MAY_PASS if error.errno in PASSING else EXIT_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

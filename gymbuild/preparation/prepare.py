@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from gymbuild.digests import DigestCache, digest_json
 from gymbuild.environments import Environment, build_environment, environment_for, is_built
 from gymbuild.environments import venv_python as environment_python
-from gymbuild.errors import GymbuildError, PreparationFailedError, PreparationMayPassError
+from gymbuild.errors import PASSING, GymbuildError, PreparationFailedError, PreparationMayPassError
 from gymbuild.graph import Preparation
 from gymbuild.inputs import FORMAT, OBSERVED, InputReader, args_path, declared_files, own_outputs
 from gymbuild.locks import held
@@ -582,7 +581,7 @@ class Preparer:
     def _disk_error(self, preparation: Preparation, action: str, error: OSError) -> PreparationFailedError:
         place = self.checkout.relative(str(error.filename)) if error.filename else "a file"
         text = f"{place}: {error.strerror or error}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        if error.errno in PASSING:
             return PreparationMayPassError(preparation.module, action, f"{text}; nothing was lost, try again")
         return PreparationFailedError(preparation.module, action, f"{text}; the output is as it was")
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, NoReturn
 
-from gymbuild.errors import PreparationFailedError, PreparationMayPassError, UsageError
+from gymbuild.errors import PASSING, PreparationFailedError, PreparationMayPassError, UsageError
 from gymbuild.masking import mask, secret_values
 from gymbuild.paths import Checkout
 from gymbuild.preparation.observe import Observations, inputs_of, read_events
@@ -132,9 +132,10 @@ def run_isolated(run: IsolatedRun, *, show: Callable[[str], object] | None = Non
         folder = _private_folder(run, args)
         output = _Output(run, show, secrets)
     except OSError as error:
-        raise PreparationFailedError(
-            run.module, run.action, f"cannot write {error.filename}: {error.strerror}; nothing was run"
-        ) from None
+        kind = PreparationMayPassError if error.errno in PASSING else PreparationFailedError
+        place = error.filename or run.checkout.cached("runs")
+        reason = f"cannot write {place}: {error.strerror}; nothing was run"
+        raise kind(run.module, run.action, reason) from None
     own = (run.checkout.relative(run.expected), *run.outputs)
     try:
         with output:
