@@ -20,7 +20,10 @@ BOOKKEEPING = frozenset(("agent_ref", "task_source", "skills_ref"))
 """Top-level fields that are no part of the task input, as is every one that begins with `_ng_`."""
 BOOKKEEPING_PREFIX = "_ng_"
 CONTENT_ID_DIGITS = 16
+DEEPEST = 500
+"""Nesting beyond which a row is an error: Python's own limit differs by version and by who calls."""
 BOM = b"\xef\xbb\xbf"
+_TOO_DEEP = f"the row is nested more than {DEEPEST} levels deep"
 BLANKS = b" \t\r\n"
 """What JSON takes for white space; a line of nothing else is blank."""
 
@@ -100,7 +103,7 @@ def parse_row(line: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise RowError(f"not JSON ({error.msg}, column {error.colno})") from None
     except RecursionError:
-        raise RowError("the row is nested too deeply") from None
+        raise RowError(_TOO_DEEP) from None
     if not isinstance(row, dict):
         raise RowError(f"a row must be a JSON object, and this is {kind(row)}")
     return row
@@ -136,12 +139,30 @@ def canonical_bytes(value: Any) -> bytes:
         RowError: it holds a lone surrogate, which UTF-8 has no form for; or it is nested too deeply.
     """
     try:
-        return any_size(canonical, value).encode("utf-8")
+        text = any_size(canonical, value)
+        if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+            raise RowError(_TOO_DEEP)
+        return text.encode("utf-8")
     except UnicodeEncodeError as error:
         lone = f"U+{ord(error.object[error.start]):04X}"
         raise RowError(f"the row holds {lone}, a lone surrogate, which UTF-8 has no form for") from None
     except RecursionError:
-        raise RowError("the row is nested too deeply") from None
+        raise RowError(_TOO_DEEP) from None
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether arrays and objects in `value` are nested beyond what is allowed."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return any(isinstance(outer, dict | list) for outer in level)
 
 
 def is_bookkeeping(key: str) -> bool:
