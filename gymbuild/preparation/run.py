@@ -687,8 +687,15 @@ def check_returned(returned: str, expected: str, checkout: Checkout) -> None:
         )
 
 
+_MARK = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark."""
+
+
 def check_output(path: str, name: str) -> int:
     """Check a prepared file: there, not empty, and a JSON object in each line that is not blank.
+
+    What plans read is taken here as well: a byte order mark, and NaN and Infinity, which Python reads and writes.
+    Those are findings of the validation.
 
     Args:
         path: the file, absolute.
@@ -707,6 +714,8 @@ def check_output(path: str, name: str) -> int:
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(_MARK)
                 try:
                     value = loads(line)
                 except ValueError:
@@ -730,9 +739,9 @@ def check_output(path: str, name: str) -> int:
 
 
 def _read_line(line: bytes, number: int, name: str) -> Any:
-    """The same with Python's own reader, which takes a little more (numbers beyond 64 bits, lone surrogates)."""
+    """The same with Python's own reader, which takes a little more (numbers beyond 64 bits, NaN, lone surrogates)."""
     try:
-        return json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise OutputError(
             f"{name}, line {number}: not UTF-8 ({error.reason} at byte {error.start + 1})"
@@ -744,10 +753,6 @@ def _read_line(line: bytes, number: int, name: str) -> Any:
         column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         start = mask(line[:80].decode("utf-8", "replace").rstrip())
         raise OutputError(f"{name}, line {number}: no JSON ({reason}{column}): {start}") from None
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def _json_kind(value: Any) -> str:

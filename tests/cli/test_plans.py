@@ -129,3 +129,10 @@ def test_the_same_plan_whatever_the_folder_locale_hash_seed_or_time_zone(project
     other.path(".cache/plans/alpha.json").unlink()
     other.run("-n", "2", "-a", "plan:alpha", LC_ALL="C", PYTHONHASHSEED="7", TZ="Asia/Tokyo", PYTHONUTF8="0")
     assert other.path(".cache/plans/alpha.json").read_bytes() == first
+
+
+def test_nan_is_planned_as_python_writes_it_and_found_by_the_validation(project: Project) -> None:
+    project.add("alpha", "rows = [{'task_id': 'a', 'question': 'q', 'x': float('nan')}]")
+    project.run("plan:alpha")
+    assert len(plan_of(project)["tasks"]) == 1
+    assert "NaN" in project.run("validate:alpha", code=None)

@@ -85,6 +85,8 @@ def written(tmp_path: Path, content: bytes) -> str:
         (b'{"a": 1}\r\n\r\n  \n{}\n', 2),
         (b'{"a": 123456789012345678901234567890, "b": "\\ud800"}\n', 1),
         ('{"a": "é\u2028x"}\n'.encode(), 1),
+        (b'{"a": NaN, "b": -Infinity}\n', 1),
+        (b"\xef\xbb\xbf{}\n", 1),
     ],
 )
 def test_rows_are_counted(tmp_path: Path, content: bytes, rows: int) -> None:
@@ -103,11 +105,9 @@ def test_rows_are_counted(tmp_path: Path, content: bytes, rows: int) -> None:
             b"{}\n\n{'a': 1}\n",
             "x.jsonl, line 3: no JSON \\(Expecting property name.* at column 2\\): {'a': 1}",
         ),
-        (b'{"a": NaN}\n', "line 1: no JSON \\(NaN is no JSON number\\)"),
         (b'{"a": 1', "line 1: no JSON"),
         (b'{"a": 1}{"b": 2}\n', "line 1: no JSON \\(Extra data at column 9\\)"),
         (b'{"a": "\xff"}\n', "line 1: not UTF-8"),
-        (b"\xef\xbb\xbf{}\n", "line 1: no JSON"),
     ],
 )
 def test_an_output_that_is_no_prepared_file_is_an_error_that_shows_which_line(
