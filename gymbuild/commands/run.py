@@ -11,7 +11,7 @@ from typing import Any
 from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
-from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
 
 
 class Run(DoitRun):  # type: ignore[misc]
@@ -84,9 +84,23 @@ class Run(DoitRun):  # type: ignore[misc]
         self._reporter: Any = None
         result = 0
         if chosen:
+            from gymbuild.preparation.workers import Watch
+
+            watch = Watch()
             try:
-                with _terminated_as_interrupted():
+                with _terminated_as_interrupted(), watch:
                     result = super().execute(params, chosen)
+            except KeyboardInterrupt:
+                watch.end_all()
+                if watch.killed is None:
+                    raise
+                sys.stdout.flush()
+                print(
+                    f"error: a worker process was killed from outside (exit {watch.killed}); what it had not finished is "
+                    "as it was. Run the same command again.",
+                    file=sys.stderr,
+                )
+                return EXIT_MAY_PASS
             finally:
                 tasks.use_session(None)
         reporter = self._reporter

@@ -80,7 +80,7 @@ def kill_and_build(ten: Project, rounds: int, seed: int) -> None:
         victim = build.pid if chance.random() < 0.5 else chance.choice(victims)
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
-        build.wait()
+        build.wait(timeout=120)
         ten.run("plan")
         for name in DATASETS:
             content = ten.path(f"benchmarks/{name}/data/{name}.jsonl").read_text()
@@ -142,6 +142,29 @@ def test_an_interruption_ends_scripts_and_leaves_outputs_as_they_were(
     said = build.communicate()[0]
     assert build.returncode == 130, said
     assert data.read_text() == good
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are told by /proc")
+def test_a_killed_worker_does_not_hang_the_build(project: Project) -> None:
+    started = project.root.parent / "started"
+    for name in ("alpha", "beta"):
+        project.add(name, f"open({str(started)!r}, 'a').close()\nimport time\ntime.sleep(60)\nrows = []")
+    build = subprocess.Popen(
+        [sys.executable, "-m", "gymbuild", "--root", str(project.root), "run", "-n", "2", "prepare"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    children = Path(f"/proc/{build.pid}/task/{build.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    said = build.communicate(timeout=60)[0]
+    assert build.returncode == 75, said
+    assert "was killed from outside" in said
+    assert not project.path("benchmarks/alpha/data/alpha.jsonl").exists()
 
 
 def test_several_builders_at_once_prepare_each_dataset_once(project: Project) -> None:
