@@ -326,19 +326,28 @@ def _preparation_witness(session: Session, name: str, assessment: Any) -> tuple[
 
 
 def _absent(session: Session, paths: Iterable[str]) -> Absent:
-    """Paths that are not there, by the nearest folder that is: while that is as it was, they need no look."""
+    """Paths that are not there, by the nearest folder that is: while that is as it was, they need no look.
+
+    Not so behind a symlink that leads nowhere: what it leads to may appear without a trace in the symlink's folder.
+    Such paths have no folder to stand for them.
+    """
     by_folder: dict[str, list[str]] = {}
+    unseen: list[str] = []
     for path in paths:
-        folder = path
+        folder = step = path
         while folder not in ("", "/", "."):
-            folder = os.path.dirname(folder) or "."
+            step, folder = folder, os.path.dirname(folder) or "."
             if os.path.isdir(session.checkout.absolute(folder)):
                 break
-        by_folder.setdefault(folder, []).append(path)
-    return tuple(
+        if os.path.lexists(session.checkout.absolute(step)):
+            unseen.append(path)
+        else:
+            by_folder.setdefault(folder, []).append(path)
+    stood_for: Absent = tuple(
         (folder, signature(session.checkout.absolute(folder)), tuple(names))
         for folder, names in by_folder.items()
     )
+    return (*stood_for, (".", None, tuple(unseen))) if unseen else stood_for
 
 
 def _literal(pattern: str) -> str:

@@ -398,6 +398,16 @@ def _(tree: Tree) -> None:
     path.symlink_to("target-2.txt")
 
 
+@row("data", "a file appears that a symlink leads to, which led nowhere", **ALPHA_AND_AFTER)
+def _(tree: Tree) -> None:
+    tree.write("lib/late.txt", "late\n")
+
+
+@row("data", "a folder appears that a symlink leads to, which led nowhere", **ALPHA_AND_AFTER)
+def _(tree: Tree) -> None:
+    tree.write("lib/late/one.txt", "late\n")
+
+
 @row("data", "a symlink is replaced by a copy of what it led to", runs=())
 def _(tree: Tree) -> None:
     path = tree.path("benchmarks/alpha/link.txt")

@@ -31,6 +31,7 @@ more = extra.read_text() if extra.exists() else ""
 mark = "marked" if (HERE / "mark").exists() else "plain"
 parts = sorted(os.listdir(HERE / "parts"))
 link = (HERE / "link.txt").read_text()
+late = [name for name in ("late.txt", "late/one.txt") if (HERE / name).exists()]
 native = subprocess.run(["cat", str(HERE / "native.bin")], capture_output=True, text=True).stdout
 edit = os.environ.get("EDIT_WHILE_RUNNING")
 if edit:
@@ -40,7 +41,7 @@ if edit:
 rows = [
     {
         "task_id": f"{number}",
-        "question": f"{WORD} {tools.TOOL} {text} {more} {mark} {parts} {link} {native}",
+        "question": f"{WORD} {tools.TOOL} {text} {more} {mark} {parts} {link} {late} {native}",
         "mode": os.environ.get("ALPHA_MODE", ""),
         "options": options,
     }
@@ -82,6 +83,8 @@ def make_world(tree: Tree) -> None:
     tree.write("benchmarks/alpha/target-1.txt", "first target\n")
     tree.write("benchmarks/alpha/target-2.txt", "second target\n")
     tree.path("benchmarks/alpha/link.txt").symlink_to("target-1.txt")
+    tree.path("benchmarks/alpha/late.txt").symlink_to("../../lib/late.txt")
+    tree.path("benchmarks/alpha/late").symlink_to("../../lib/late")
 
     tree.benchmark("beta", top="prepare_script_args: {size: 3}")
     tree.write("benchmarks/prompts/hard.yaml", "user: |-\n  Think hard.\n  {question}\n")
