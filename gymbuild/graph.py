@@ -230,7 +230,7 @@ def _recipe(dataset: Dataset) -> bytes:
     return canonical_json(
         [
             dataset.prepare_script,
-            dataset.args,
+            _comparable(dataset.args),
             dataset.prepare_dependencies,
             sorted(dataset.prepare_env),
             sorted(dataset.prepare_inputs),
@@ -263,7 +263,18 @@ def _disagreement(output: str, one: Dataset, other: Dataset) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    return canonical_json(value).decode("utf-8", "replace")
+    return canonical_json(_comparable(value)).decode("utf-8", "replace")
+
+
+def _comparable(value: Any) -> Any:
+    """`value` with what JSON has no form for (callers of the Python API give paths) as text, to compare and show."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else repr(key): _comparable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_comparable(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else repr(value)
 
 
 def _second_output(dataset: Dataset, owner: Dataset) -> ConfigError:
