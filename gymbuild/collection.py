@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _GRACE = 60.0
 """Seconds for which an object is kept after its last use whatever the limits: a builder may be about to record it."""
 
+_ABANDONED = 3600.0
+"""Seconds after which a file that was being written is taken for one that a killed process has left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Collected:
@@ -45,6 +48,7 @@ def collect(session: Session, max_size: int | None, keep_days: float | None, *, 
     now = time.time()
     objects = sorted(store.all_objects(), key=lambda item: item[2].st_mtime)
     total = sum(status.st_size for _, _, status in objects)
+    total += sum(status.st_size for _, status in store.temporaries())
     removed: set[str] = set()
     freed = 0
     for digest, path, status in objects:
@@ -54,6 +58,12 @@ def collect(session: Session, max_size: int | None, keep_days: float | None, *, 
         too_much = max_size is not None and total - freed > max_size
         if too_old or too_much:
             removed.add(digest)
+            freed += status.st_size
+            if not dry_run:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+    for path, status in list(store.temporaries()):
+        if now - status.st_mtime > _ABANDONED:
             freed += status.st_size
             if not dry_run:
                 with contextlib.suppress(FileNotFoundError):

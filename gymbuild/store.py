@@ -98,6 +98,10 @@ class Action:
         )
 
 
+TEMPORARY = ".gymbuild"
+"""How the names of files end that are being written, and then take another's place."""
+
+
 class DamagedObjectError(Exception):
     """An object whose bytes are not what its name says; it has been dropped."""
 
@@ -205,8 +209,19 @@ class Store:
         for folder, _, names in os.walk(self._objects):
             for name in sorted(names):
                 path = os.path.join(folder, name)
-                with contextlib.suppress(OSError):
-                    yield name, path, os.stat(path)
+                if not name.endswith(TEMPORARY):
+                    with contextlib.suppress(OSError):
+                        yield name, path, os.stat(path)
+
+    def temporaries(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Files that are being written anywhere in the cache's own folders, or that a killed process has left."""
+        for top in ("objects", "actions", "plans", "args", "failures", "journal"):
+            for folder, _, names in os.walk(self._checkout.cached(top)):
+                for name in names:
+                    path = os.path.join(folder, name)
+                    if name.endswith(TEMPORARY):
+                        with contextlib.suppress(OSError):
+                            yield path, os.stat(path)
 
     @staticmethod
     def _load(path: str) -> Action | None:
@@ -255,7 +270,7 @@ def temporary_beside(path: str) -> Iterator[str]:
     Outputs lie among a person's files, so the name says whose it is.
     """
     folder, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".gymbuild", dir=folder)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=TEMPORARY, dir=folder)
     os.close(descriptor)
     try:
         os.chmod(temporary, 0o666 & ~_umask())
@@ -263,6 +278,21 @@ def temporary_beside(path: str) -> Iterator[str]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+
+
+def remove_temporaries(path: str) -> None:
+    """Remove what killed processes have left beside `path`; for who holds the lock of that file only."""
+    folder, name = os.path.split(path)
+    start = f".{name[:100]}."
+    try:
+        left = [
+            entry for entry in os.listdir(folder) if entry.startswith(start) and entry.endswith(TEMPORARY)
+        ]
+    except OSError:
+        return
+    for entry in left:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(folder, entry))
 
 
 def write_atomically(path: str, data: bytes) -> None:

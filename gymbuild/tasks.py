@@ -288,13 +288,16 @@ def write_plan(session: Session, benchmark: Any) -> Any:
     """The action of `plan:<name>`."""
 
     def write() -> Any:
-        from gymbuild.errors import PlanError
+        from gymbuild.errors import EXIT_MAY_PASS, PASSING, PlanError
 
         try:
             session.preparer.state.refresh()
             outcome = session.planner.write(benchmark, _say)
         except OSError as error:
-            raise PlanError(f"the plan cannot be written: {error}") from None
+            failure = PlanError(f"the plan cannot be written: {error}")
+            if error.errno in PASSING:
+                failure.exit_code = EXIT_MAY_PASS
+            raise failure from None
         words = {"written": "written", "same": "is the same", "restored": "restored", "current": "is current"}
         selected = "" if outcome.selected is None else f", {outcome.selected:,} selected"
         _say(

@@ -30,6 +30,8 @@ RUN_VARIABLE = "GYMBUILD_OBSERVED_RUN"
 """Names, in the environment of the script and its children, the private folder of the run."""
 SETTINGS_FILE = "observe"
 """In that folder: checkout, private folder, script, then path prefixes that are no inputs; NUL between them."""
+WHOLE_FILE = "whole"
+"""In that folder: removed by whoever could not write down what it saw (a full disk); the run then counts as failed."""
 HOOK_FOLDER = "hook"
 """In that folder: the `sitecustomize` module that observes Python children."""
 
@@ -60,6 +62,8 @@ class Recorder:
         self.folder = folder
         self.excluded = tuple(path.rstrip("/") + "/" for path in excluded)
         self.seen: set[tuple[str, str]] = set()
+        self.unwritten: list[str] = []
+        """Lines for which there was no free descriptor: they come before the next ones."""
         self.thread = _ThreadLocal()
         self.enabled = True
         # The functions as they are before anything is wrapped, and that raise no audit event of interest.
@@ -131,8 +135,17 @@ class Recorder:
         now = time.monotonic_ns()
         lines = "".join([ascii((now, *item)) + "\n" for item in new])
         self.seen.update([item[:2] for item in new])
+        self.write(lines)
+
+    def write(self, lines: str) -> None:
+        """Append lines to this process's file, after those that could not be written before."""
         inside = getattr(self.thread, "inside", False)
         self.thread.inside = True
+        try:
+            while self.unwritten:
+                lines = self.unwritten.pop() + lines
+        except IndexError:
+            pass  # another thread was faster
         try:
             path = self.folder + "/seen." + str(posix.getpid())
             # O_CLOEXEC is what os.open would set
@@ -140,13 +153,28 @@ class Recorder:
                 path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600
             )
             try:
-                posix.write(descriptor, lines.encode("ascii"))
+                data = lines.encode("ascii")
+                if posix.write(descriptor, data) != len(data):
+                    self.give_up()
             finally:
                 posix.close(descriptor)
-        except OSError:
-            self.seen.difference_update([item[:2] for item in new])
+        except OSError as error:
+            if error.errno in (
+                23,
+                24,
+            ):  # ENFILE, EMFILE, on Linux and macOS: the script has all descriptors in use
+                self.unwritten.append(lines)
+            else:
+                self.give_up()
         finally:
             self.thread.inside = inside
+
+    def give_up(self) -> None:
+        """Have the run count as failed: an input that was not written down would never make it stale."""
+        try:
+            posix.unlink(self.folder + "/" + WHOLE_FILE)
+        except OSError:
+            return  # it is gone already
 
     def read(self, name: str, operation: str = "r") -> None:
         """A file is about to be read, or a path is looked for in order to read it."""
@@ -1048,8 +1076,10 @@ _CONNECTION_NAMES = frozenset(
         "EndpointConnectionError",
     ]
 )
-_CONNECTION_ERRNO = frozenset(
+_PASSING_ERRNO = frozenset(
     [
+        "ENOSPC",
+        "EDQUOT",
         "ENETUNREACH",
         "EHOSTUNREACH",
         "ENETDOWN",
@@ -1065,7 +1095,7 @@ _MISTAKES = (NameError, AttributeError, TypeError, ImportError, SyntaxError, Ass
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether an exception, or one that it came from, tells of a network that may be there another time.
+    """Whether an exception, or one that it came from, tells of a network, or room on a disk, that may be there another time.
 
     Libraries are told by the names of their exception classes, since none of them can be imported here.
     The first exception of the chain that decides, decides: an HTTP status, or a class of network errors.
@@ -1112,7 +1142,7 @@ def _network_verdict(error: BaseException) -> bool | None:
     if isinstance(error, OSError) and error.errno is not None:
         import errno
 
-        if errno.errorcode.get(error.errno) in _CONNECTION_ERRNO:
+        if errno.errorcode.get(error.errno) in _PASSING_ERRNO:
             return True
     return None
 
@@ -1248,14 +1278,23 @@ def main(request_path: str, lifeline: int) -> int:
     if os.getpid() != process:
         os._exit(0)  # a fork of the script that came back here: not its place to tell the result
     _say("")
+    if recorder.unwritten:
+        recorder.write("")
+        if recorder.unwritten:
+            recorder.give_up()
     temporary = request["result"] + ".tmp"
     recorder.thread.inside = True
-    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(result, file, ensure_ascii=True)
-        file.flush()
-        os.fsync(file.fileno())
-    posix.rename(temporary, request["result"])
-    recorder.thread.inside = False
+    try:
+        with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(result, file, ensure_ascii=True)
+            file.flush()
+            os.fsync(file.fileno())
+        posix.rename(temporary, request["result"])
+    except OSError:
+        recorder.give_up()
+        return 1
+    finally:
+        recorder.thread.inside = False
     return 1 if "error" in result else 0
 
 

@@ -33,7 +33,7 @@ from gymbuild.preparation.signatures import check_script
 from gymbuild.record_log import RecordLog
 from gymbuild.settings import Settings
 from gymbuild.staleness import Decision, decide
-from gymbuild.store import Action, DamagedObjectError, Input, Store, write_atomically
+from gymbuild.store import Action, DamagedObjectError, Input, Store, remove_temporaries, write_atomically
 
 Say = Callable[[str], None]
 
@@ -207,6 +207,7 @@ class Preparer:
         try:
             with self._locks(preparation, say):
                 self.state.refresh()
+                remove_temporaries(self.checkout.absolute(preparation.dataset.jsonl_fpath))
                 if self.journal.roll_back(preparation.name):
                     say(f"{task}: an earlier run was cut off; what was there before it is back in place")
                 return self._prepare(preparation, say, always)

@@ -40,6 +40,9 @@ TAIL_LINES = 20
 LONGEST_LINE = 1 << 20
 """Characters of a line without end after which it is passed on in pieces."""
 
+WHOLE = "whole"
+"""File in a run's folder; as `WHOLE_FILE` of the script's side."""
+
 PREPARE = "prepare"
 IS_CURRENT = "is_prepared_data_current"
 
@@ -141,6 +144,8 @@ def run_isolated(run: IsolatedRun, *, show: Callable[[str], object] | None = Non
         with output:
             ended = _run_group(run, folder, environment, output)
         result = _read_result(folder)
+        if not os.path.exists(os.path.join(folder, WHOLE)):
+            raise PreparationMayPassError(run.module, run.action, _not_noted(run, output, secrets))
         observations = inputs_of(read_events(folder), own, run.checkout.root)
         if result is None or ended.timed_out or "error" in result or ended.status != 0:
             try:
@@ -176,6 +181,8 @@ def _private_folder(run: IsolatedRun, args: Any) -> str:
     excluded = [run.checkout.absolute(path) for path in run.excluded]
     with open(os.path.join(folder, "observe"), "wb") as binary:
         binary.write(os.fsencode("\0".join([run.checkout.root, folder, run.script, *excluded])))
+    with open(os.path.join(folder, WHOLE), "wb"):
+        pass  # there as long as every observation of the run could be written down
     request = {
         "root": run.checkout.root,
         "folder": folder,
@@ -507,6 +514,15 @@ def _fail(
         how = _signal_name(-ended.status) if ended.status < 0 else f"exit code {ended.status}"
         what = f"{run.action}() returned, but then its Python did not end well ({how})"
     raise kind(run.module, run.action, mask(_with_output(what, output), secrets))
+
+
+def _not_noted(run: IsolatedRun, output: _Output, secrets: list[str]) -> str:
+    what = (
+        f"what it uses, or its result, could not be written down in "
+        f"{run.checkout.relative(run.checkout.cached('runs'))} (is the disk full?); an input that is not known of would "
+        "never make the dataset stale"
+    )
+    return mask(_with_output(what, output), secrets)
 
 
 def _with_output(what: str, output: _Output) -> str:

@@ -55,7 +55,10 @@ def kill_and_build(tree: Tree, rounds: int, seed: int) -> dict[str, int]:
             assert whole_version(tree, name) == done[name], f"round {number} (seed {seed}): {name}\n{said}"
             assert tree.plan(name).exists()
         assert "nothing to do" in tree.gymbuild("plan"), f"round {number} (seed {seed})"
-    assert not list(tree.root.rglob("*.gymbuild")), "a temporary file was left among the outputs"
+    tree.gymbuild("-a", "prepare")
+    assert not list(tree.path("benchmarks").rglob("*.gymbuild")), (
+        "a temporary file was left among the outputs"
+    )
     return hits
 
 

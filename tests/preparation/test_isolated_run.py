@@ -301,6 +301,53 @@ def test_a_network_that_is_not_there_may_pass(place: ScriptCheckout, body: str) 
     assert caught.value.stop_exit_code == 75
 
 
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT"])
+def test_a_full_disk_may_pass(place: ScriptCheckout, name: str) -> None:
+    place.script(f"import errno; raise OSError(errno.{name}, 'no room')")
+    with pytest.raises(PreparationMayPassError):
+        place.run()
+
+
+def test_an_observation_that_cannot_be_written_down_fails_the_run_and_may_pass(place: ScriptCheckout) -> None:
+    # the folder of the run is full, as far as this script is concerned: opening its files in there fails
+    place.write("words.txt", "some words")
+    place.script(
+        """
+        import errno, os, posix
+        real = posix.open
+        def full(path, *rest, **more):
+            if "/seen." in str(path):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(path, *rest, **more)
+        posix.open = full
+        open("words.txt").read()
+        posix.open = real
+        """
+    )
+    with pytest.raises(PreparationMayPassError, match="could not be written down"):
+        place.run()
+
+
+def test_a_script_that_uses_every_descriptor_is_observed_once_one_is_free(place: ScriptCheckout) -> None:
+    place.write("words.txt", "some words")
+    place.script(
+        """
+        import os, resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        assert os.path.exists("words.txt")
+        for descriptor in held:
+            os.close(descriptor)
+        """
+    )
+    assert place.run().observations.present["words.txt"] == "file"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -310,7 +357,7 @@ def test_a_network_that_is_not_there_may_pass(place: ScriptCheckout, body: str) 
         "open('not there')",
         "try:\n    raise ConnectionError('x')\nexcept ConnectionError:\n    undefined_name",
         "try:\n    raise ConnectionError('x')\nexcept ConnectionError:\n    raise ValueError('bad row') from None",
-        "import errno; raise OSError(errno.ENOSPC, 'No space left on device')",
+        "import errno; raise OSError(errno.EACCES, 'Permission denied')",
     ],
 )
 def test_other_errors_do_not_pass(place: ScriptCheckout, body: str) -> None:
