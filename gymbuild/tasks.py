@@ -289,10 +289,17 @@ def write_plan(session: Session, benchmark: Any) -> Any:
 
     def write() -> Any:
         from gymbuild.errors import EXIT_MAY_PASS, PASSING, PlanError
+        from gymbuild.locks import held
 
+        def waiting(who: str) -> None:
+            _say(f"plan:{benchmark.name}: prepare:{source} is in use by {who}; waiting for it")
+
+        source = session.graph.aliases[benchmark.name]
         try:
-            session.preparer.state.refresh()
-            outcome = session.planner.write(benchmark, _say)
+            # no other builder makes the dataset anew meanwhile, or writes the same plan
+            with held(session.checkout, f"prepare:{source}", waiting=waiting):
+                session.preparer.state.refresh()
+                outcome = session.planner.write(benchmark, _say)
         except OSError as error:
             failure = PlanError(f"the plan cannot be written: {error}")
             if error.errno in PASSING:
