@@ -1,19 +1,19 @@
-"""Builds the optional native module of the plan, `gymbuild.plan._native`, when the machine has a C compiler.
+"""Builds the optional native modules, when the machine has a C compiler.
 
-A build hook of hatchling. Nothing needs the module: without it plans are the same and take longer, so that no
-failure here fails the build. `GYMBUILD_NATIVE=0` leaves it out; `GYMBUILD_NATIVE=1` makes a failure an error.
-A wheel that has it fits Python 3.11 and newer (limited API) on the machine's platform; one without it fits all.
+A build hook of hatchling. Nothing needs the modules: without them all is the same and takes longer, so that no
+failure here fails the build. `GYMBUILD_NATIVE=0` leaves them out; `GYMBUILD_NATIVE=1` makes a failure an error.
+A wheel that has them fits Python 3.11 and newer (limited API) on the machine's platform; one without it fits all.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zlib
 from typing import Any
 
 try:
@@ -21,12 +21,15 @@ try:
 except ImportError:  # imported for `compile_native` alone, by tests and by hand
     BuildHookInterface = object
 
-SOURCE = "gymbuild/plan/_native.c"
-MODULE = "gymbuild/plan/_native.abi3.so"
+MODULES = {
+    "gymbuild/_signatures.c": "gymbuild/_signatures.abi3.so",
+    "gymbuild/plan/_native.c": "gymbuild/plan/_native.abi3.so",
+}
+"""Sources and what is made of them."""
 
 
 def compile_native(source: str, target: str) -> str | None:
-    """Compile the module.
+    """Compile a module.
 
     Args:
         source: the C file.
@@ -47,7 +50,7 @@ def compile_native(source: str, target: str) -> str | None:
     if compiler is None:
         return "there is no C compiler"
     with open(source, "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
+        digest = f"{zlib.crc32(file.read()):08x}"
     link = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     partial = f"{target}.{os.getpid()}"
     words = [*compiler, "-O2", "-fPIC", "-fvisibility=hidden", f'-DSOURCE="{digest}"', f"-I{headers}", *link]
@@ -63,25 +66,30 @@ def compile_native(source: str, target: str) -> str | None:
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
-    """Puts the module into the wheel, or beside its source where the install is editable."""
+    """Puts the modules into the wheel, or beside their sources where the install is editable."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and tell hatchling what was made."""
         wanted = os.environ.get("GYMBUILD_NATIVE", "")
-        target = os.path.join(self.root, MODULE)
-        reason = None if wanted == "0" else compile_native(os.path.join(self.root, SOURCE), target)
-        if (wanted == "0" or reason is not None) and os.path.exists(target):
-            os.unlink(target)
-        if wanted == "0":
-            return
-        if reason is not None:
+        made = [module for source, module in MODULES.items() if self._make(source, module, wanted)]
+        if made:
+            build_data["artifacts"] += made
+            build_data["pure_python"] = False
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"cp311-abi3-{platform}"
+
+    def _make(self, source: str, module: str, wanted: str) -> bool:
+        """Compile one, and whether it is there then."""
+        target = os.path.join(self.root, module)
+        if wanted != "0":
+            reason = compile_native(os.path.join(self.root, source), target)
+            if reason is None:
+                return True
             if wanted == "1":
-                raise RuntimeError(f"GYMBUILD_NATIVE=1, and the native module cannot be built: {reason}")
-            self.app.display_warning(f"gymbuild is built without its native module: {reason}")
-            return
-        build_data["artifacts"].append(MODULE)
-        build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"cp311-abi3-{platform}"
+                raise RuntimeError(f"GYMBUILD_NATIVE=1, and {source} cannot be compiled: {reason}")
+            self.app.display_warning(f"gymbuild is built without {module}: {reason}")
+        if os.path.exists(target):
+            os.unlink(target)
+        return False

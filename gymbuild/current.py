@@ -13,6 +13,7 @@ import sys
 
 from gymbuild.known import (
     CONFIGS,
+    Known,
     circumstances,
     config_names,
     drop,
@@ -22,7 +23,7 @@ from gymbuild.known import (
     parts_log,
     take,
 )
-from gymbuild.witness import signature, wait_until_not_racy
+from gymbuild.witness import pack_signatures, signature, wait_until_not_racy
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
@@ -31,14 +32,18 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from gymbuild.session import Decided, Session
+    from gymbuild.snapshot import Entry
     from gymbuild.witness import Signature, Witness
 
     Absent = tuple[tuple[str, Signature | None, tuple[str, ...]], ...]
-    """Folders with their signatures, and the paths in each that are not there."""
-    Entry = tuple[Witness, tuple[str, ...], Absent, str]
+    """Folders with their signatures, and the paths in each that are not there; with None for a folder's signature,
+    nothing stands for the paths."""
+    Seen = tuple[Witness, tuple[str, ...], Absent, str]
     """A task's witness, the tasks whose outputs it reads, what must not be there, and the digest of what its
     config asks for."""
 
+_FEW = 100
+"""Tasks up to which each is looked at by itself."""
 _MOST_FOLDERS = 2000
 """Globs over more folders than this get no witness: their tasks are always decided by content."""
 
@@ -86,7 +91,7 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
     for word in words:
         group, colon, _ = word.partition(":")
         if colon:
-            task = graph["names"].get(word)
+            task = known.task_named(word)
             if task is None:
                 return False
             tasks[task] = True
@@ -101,6 +106,8 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
             # a plan's dataset counts as asked for, what that was made from does not
             for source in known.sources(task) or ():
                 tasks[source] = tasks.get(source, False) or named
+    if len(tasks) > _FEW:
+        known.look_at_all()
     if not (known.graph_holds() and all(map(known.is_current, tasks))):
         return False
     lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
@@ -166,43 +173,76 @@ def _remember(session: Session, words: Sequence[str]) -> None:
     once = session.renewed()
     first = _observations(once, once.decide(rest, by_stat=True))
     graph_before = _graph_record(once) if once.known is None else None
-    wait_until_not_racy(_all_signatures(first, graph_before))
+    wait_until_not_racy(_all_signatures(first, graph_before[0] if graph_before is not None else ((), ())))
     again = session.renewed()
     found = _observations(again, again.decide(rest, by_stat=True))
     index = index_log(root)
     records: list[tuple[str, Any]] = [
-        (key, value) for key, value in found.items() if first.get(key) == value and index.get(key) != value
+        (key, entry)
+        for key, seen in found.items()
+        if first.get(key) == seen and index.get(key) != (entry := _entry(seen))
     ]
     if graph_before is not None and again.known is None:
         records += _graph_records(again, graph_before, index.get("graph"))
     again.preparer.digests.save(wait=True)
     index.put(records)
+    if len([key for key in list(index.keys()) if key.startswith("task:")]) > _FEW:
+        _gather(root)
 
 
-def _all_signatures(entries: dict[str, Entry], graph: dict[str, Any] | None) -> Iterable[Signature | None]:
+def _gather(root: str) -> None:
+    """Put the tasks that were written one by one into the one record of all, once they are many."""
+    known = Known(root)
+    tasks = known.written_alone()
+    snapshot = known.snapshot()
+    if known.record is None or len(tasks) <= max(_FEW, len(snapshot or ()) // 16):
+        return
+    from gymbuild.snapshot import gather
+
+    entries = {**(snapshot.entries() if snapshot is not None else {}), **tasks}
+    there = known.tokens()
+    record, absent = gather({task: entries[task] for task in entries if task in there}, known.record["token"])
+    deleted = [(f"task:{task}", None) for task in tasks]
+    index_log(root).put([("absent", absent), ("tasks", record), *deleted])
+
+
+def _entry(seen: Seen) -> Entry:
+    """What is kept of a task."""
+    (paths, variables), sources, absent, token = seen
+    paths += tuple((path, None) for _, at, names in absent if at is None for path in names)
+    folders = [(folder, at, names) for folder, at, names in absent if at is not None]
+    return (
+        token,
+        *pack_signatures(paths),
+        *pack_signatures((folder, at) for folder, at, _ in folders),
+        pack([pack_signatures((path, None) for path in names)[0] for _, _, names in folders]),
+        variables,
+        sources,
+    )
+
+
+def _all_signatures(entries: dict[str, Seen], graph: Witness | None) -> Iterable[Signature | None]:
     for witness, _, absent, _ in entries.values():
         for _, found in witness[0]:
             yield found
         for _, found, _ in absent:
             yield found
-    for _, found in graph["witness"][0] if graph is not None else ():
+    for _, found in graph[0] if graph is not None else ():
         yield found
 
 
-def _graph_records(session: Session, before: dict[str, Any], old: Any) -> list[tuple[str, Any]]:
+def _graph_records(
+    session: Session, before: tuple[Witness, dict[str, Any]], old: Any
+) -> list[tuple[str, Any]]:
     """The record of a graph that was made anew, once its parts are written; nothing when it cannot be kept."""
-    graph = _graph_record(session)
-    parts = _parts(session)
-    if parts is None or graph != before or graph == old:
-        return []
-    parts_log(session.checkout.root).put([("parts", {**parts, "token": graph["token"]})])
-    return [("graph", graph)]
-
-
-def _parts(session: Session) -> dict[str, Any] | None:
     from gymbuild.graph import graph_parts
 
-    return graph_parts(session.graph)
+    now = _graph_record(session)
+    parts = graph_parts(session.graph)
+    if parts is None or now != before or now[1] == old:
+        return []
+    parts_log(session.checkout.root).put([("parts", {**parts, "token": now[1]["token"]})])
+    return [("graph", now[1])]
 
 
 def _token(part: bytes) -> str:
@@ -211,15 +251,15 @@ def _token(part: bytes) -> str:
     return digest_bytes(part)
 
 
-def _graph_record(session: Session) -> dict[str, Any]:
+def _graph_record(session: Session) -> tuple[Witness, dict[str, Any]]:
+    """What proves that the graph is the same, and what is kept of it."""
     from gymbuild.commands.run import skipped_text
     from gymbuild.config.catalog import load_catalog
 
     graph = session.graph
-    catalog = load_catalog(session.checkout)
-    parts = _parts(session) or {"preparations": {}, "benchmarks": {}}
-    tokens = {f"prepare:{name}": _token(part) for name, part in parts["preparations"].items()}
-    tokens.update({f"plan:{name}": _token(part) for name, part in parts["benchmarks"].items()})
+    witness = load_catalog(session.checkout).witness
+    tokens = {f"prepare:{name}": _token(pack(item.to_plain())) for name, item in graph.preparations.items()}
+    tokens.update({f"plan:{name}": _token(pack(item.to_plain())) for name, item in graph.benchmarks.items()})
     names = {f"prepare:{name}": f"prepare:{name}" for name in graph.preparations}
     for benchmark, name in graph.aliases.items():
         names.setdefault(f"prepare:{benchmark}", f"prepare:{name}")
@@ -228,18 +268,22 @@ def _graph_record(session: Session) -> dict[str, Any]:
     for group in ("prepare", "plan"):
         decided = {f"{group}:{name}": [str(error)] for name, error in graph.problems.items()}
         skipped[group] = [skipped_text(decided), len(decided)] if decided else None
-    return {
+    paths, signatures = pack_signatures(witness[0])
+    rest = [graph.aliases, graph.outputs, sorted(graph.problems)]
+    return witness, {
         "format": circumstances(),
-        "witness": catalog.witness,
-        "names": names,
+        "paths": paths,
+        "signatures": signatures,
+        "variables": witness[1],
+        "names": pack(names),
         "groups": {
             "prepare": [f"prepare:{name}" for name in graph.preparations],
             "plan": [f"plan:{name}" for name in graph.benchmarks],
         },
         "skipped": skipped,
-        "folders": _folders(session, catalog.witness),
-        "tokens": tokens,
-        "token": _token(pack(parts)),
+        "folders": pack(_folders(session, witness)),
+        "tokens": pack(tokens),
+        "token": _token(pack([tokens, skipped, rest])),
     }
 
 
@@ -254,9 +298,9 @@ def _folders(session: Session, witness: Witness) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _observations(session: Session, decided: Decided) -> dict[str, Entry]:
+def _observations(session: Session, decided: Decided) -> dict[str, Seen]:
     """The record of every task that was found current by content, by index key."""
-    found: dict[str, Entry] = {}
+    found: dict[str, Seen] = {}
     for name, assessment in decided.current.items():
         if assessment is None:
             continue

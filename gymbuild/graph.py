@@ -78,30 +78,32 @@ class Graph:
 class _Kept(Mapping[str, Any]):
     """Tasks of a kept graph by name, each made when it is asked for."""
 
-    def __init__(self, parts: Mapping[str, bytes], make: Callable[[dict[str, Any]], Any]) -> None:
-        self._parts, self._make = parts, make
+    def __init__(
+        self, places: Mapping[str, int], packed: bytes, make: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        self._places, self._packed, self._make = places, memoryview(packed), make
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = self._make(unpack(self._parts[name]))
+            self._made[name] = self._make(unpack(self._packed[self._places[name] :]))
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts
+        return name in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._places)
 
 
 def kept_graph(parts: Mapping[str, Any]) -> Graph:
     """The graph that `graph_parts` gave the parts of."""
     return Graph(
-        _Kept(parts["preparations"], Preparation.from_plain),
-        _Kept(parts["benchmarks"], Benchmark.from_plain),
+        _Kept(parts["preparations"], parts["packed"], Preparation.from_plain),
+        _Kept(parts["benchmarks"], parts["packed"], Benchmark.from_plain),
         parts["aliases"],
         parts["outputs"],
         {
@@ -112,15 +114,26 @@ def kept_graph(parts: Mapping[str, Any]) -> Graph:
 
 
 def graph_parts(graph: Graph) -> dict[str, Any] | None:
-    """The graph as what marshal can write, each task by itself; None when it has a problem that is no config's."""
+    """The graph as what marshal can write; None when it has a problem that is no config's.
+
+    Each task is packed by itself, and `preparations` and `benchmarks` say where in `packed` it is.
+    """
     problems = {}
     for name, error in graph.problems.items():
         if not isinstance(error, ConfigError):
             return None
         problems[name] = (error.message, error.file, error.line, error.key)
+    packed, size = [], 0
+    places: dict[str, dict[str, int]] = {"preparations": {}, "benchmarks": {}}
+    tasks: tuple[Mapping[str, Any], ...] = (graph.preparations, graph.benchmarks)
+    for place, items in zip(places.values(), tasks, strict=True):
+        for name, item in items.items():
+            place[name] = size
+            packed.append(pack(item.to_plain()))
+            size += len(packed[-1])
     return {
-        "preparations": {name: pack(item.to_plain()) for name, item in graph.preparations.items()},
-        "benchmarks": {name: pack(item.to_plain()) for name, item in graph.benchmarks.items()},
+        **places,
+        "packed": b"".join(packed),
         "aliases": dict(graph.aliases),
         "outputs": dict(graph.outputs),
         "problems": problems,

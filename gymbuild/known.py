@@ -12,7 +12,7 @@ import os
 import sys
 
 from gymbuild.record_log import RecordLog
-from gymbuild.witness import holds, signature
+from gymbuild.witness import holds, look_at, nothing_at, pack_signatures, signature
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gymbuild.graph import Graph
-    from gymbuild.witness import Signature, Witness
+    from gymbuild.snapshot import Entry, Snapshot
+    from gymbuild.witness import Look
 
-FORMAT = 4
+FORMAT = 5
 """Raised when what is kept changes."""
+_MANY = 500
+"""Tasks from which on two threads look at files at once."""
+_ALONE = 16
+"""Tasks of a snapshot that are looked at one by one before it is compared as a whole."""
 CONFIGS = "benchmarks"
 """The folder of the checkout that configs are looked for in."""
 
@@ -39,11 +44,11 @@ def parts_log(root: str) -> RecordLog:
     return RecordLog(os.path.join(root, ".cache", "graph"))
 
 
-def circumstances() -> tuple[int, str, str, str, str]:
+def circumstances() -> tuple[int, str, str, str, str, str]:
     """What decides besides files: this gymbuild, the Python that it runs on, and where Pythons are looked for."""
     from gymbuild import __version__
 
-    return (FORMAT, __version__, sys.executable, sys.version, os.environ.get("PATH", ""))
+    return (FORMAT, __version__, sys.byteorder, sys.executable, sys.version, os.environ.get("PATH", ""))
 
 
 class Known:
@@ -57,8 +62,13 @@ class Known:
         self.root = root
         self._index = index_log(root)
         self._prefix = root + "/"
-        self._found: dict[str, Signature | None] = {}
+        self._look: Look | None = None
         self._tasks: dict[str, bool] = {}
+        self._tokens: dict[str, str] | None = None
+        self._snapshot: Snapshot | None = None
+        self._snapshot_read = False
+        self._own: set[str] = set()
+        self._alone = 0
         record = self._index.get("graph")
         if record is not None and record["format"] != circumstances():
             record = None
@@ -69,6 +79,7 @@ class Known:
         self.refused = False
         """Whether it was asked already if all is current, and it is not."""
         self._graph_holds: bool | None = None
+        self._folders: dict[str, tuple[str, ...]] | None = None
 
     def graph_holds(self) -> bool:
         """Whether the graph would be the same if it were made anew."""
@@ -76,13 +87,27 @@ class Known:
             self._graph_holds = self.record is not None and self._graph_is_same(self.record)
         return self._graph_holds
 
+    def task_named(self, word: str) -> str | None:
+        """The task that a word of the command line names, by its own name or a benchmark's."""
+        assert self.record is not None
+        name: str | None = marshal.loads(self.record["names"]).get(word)
+        return name
+
+    def _differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
+        return self._looking().differences(paths, signatures, most)
+
+    def _looking(self) -> Look:
+        if self._look is None:
+            self._look = look_at(self.root)
+        return self._look
+
     def _graph_is_same(self, record: dict[str, Any]) -> bool:
-        found, prefix = self._found, self._prefix
-        for path, expected in record["witness"][0]:
-            now = found[path] = signature(path if path[:1] == "/" else prefix + path)
-            if now != expected and not self._has_same_configs(path):
+        differing = self._differences(record["paths"], record["signatures"])
+        if differing:
+            names = record["paths"].split(b"\0")
+            if not all(self._has_same_configs(os.fsdecode(names[at])) for at in differing):
                 return False
-        return holds(((), record["witness"][1]), self.root)
+        return holds(((), record["variables"]), self.root)
 
     def _has_same_configs(self, folder: str) -> bool:
         """Whether a folder that changed has the same folders and YAML files in it: then no config came or went.
@@ -90,7 +115,9 @@ class Known:
         Preparations change their folders: prepared files are put there.
         """
         assert self.record is not None
-        names = self.record["folders"].get(folder)
+        if self._folders is None:
+            self._folders = marshal.loads(self.record["folders"])
+        names = self._folders.get(folder)
         return names is not None and names == config_names(self._prefix + folder)
 
     def configs_stay(self, paths: Iterable[str]) -> bool:
@@ -106,53 +133,144 @@ class Known:
         for path in paths:
             while (path := os.path.dirname(path)).startswith(CONFIGS):
                 folders.add(path)
-        return all(
-            self._has_same_configs(folder) for folder in folders if os.path.isdir(self._prefix + folder)
-        )
+        there = [folder for folder in folders if os.path.isdir(self._prefix + folder)]
+        return all(self._is_untouched(folder) or self._has_same_configs(folder) for folder in there)
+
+    def _is_untouched(self, folder: str) -> bool:
+        """Whether a folder has the signature now that it had when the graph was made."""
+        assert self.record is not None
+        now, packed = pack_signatures([(folder, signature(self._prefix + folder))])
+        paths = b"\0" + self.record["paths"] + b"\0"
+        position = paths.find(b"\0" + now + b"\0")
+        if position < 0:
+            return False
+        at = paths.count(b"\0", 0, position) * len(packed)
+        expected: bytes = self.record["signatures"][at : at + len(packed)]
+        return expected == packed
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
 
     def sources(self, task: str) -> tuple[str, ...] | None:
         """The tasks whose outputs a task reads; None when nothing is known of it."""
-        entry = self._index.get("task:" + task)
-        return None if entry is None else entry[1]
+        snapshot = self._snapshot_of(task)
+        if snapshot is not None:
+            return snapshot.sources(task)
+        entry: Entry | None = self._index.get("task:" + task)
+        return None if entry is None else entry[7]
 
     def is_current(self, task: str) -> bool:
         """Whether a task, and every one whose output it reads, is current for certain. The graph has to hold."""
         known = self._tasks.get(task)
         if known is None:
             self._tasks[task] = False
-            entry = self._index.get("task:" + task)
-            known = (
-                entry is not None
-                and self.record is not None
-                # what is known of a task says nothing once its config asks for something else
-                and entry[3] == self.record["tokens"].get(task)
-                and self._holds(entry[0], entry[2])
-                and all(self.is_current(source) for source in entry[1])
-            )
+            snapshot = self._snapshot_of(task)
+            if snapshot is not None:
+                known = self._holds_in(snapshot, task)
+            else:
+                entry: Entry | None = self._index.get("task:" + task)
+                known = entry is not None and self._holds(task, entry)
             self._tasks[task] = known
         return known
 
-    def _holds(
-        self, witness: Witness, absent: Iterable[tuple[str, Signature | None, tuple[str, ...]]]
-    ) -> bool:
-        found, prefix = self._found, self._prefix
-        for path, expected in witness[0]:
-            if path not in found:
-                found[path] = signature(path if path[:1] == "/" else prefix + path)
-            if found[path] != expected:
-                return False
-        for folder, expected, names in absent:
-            if folder not in found:
-                found[folder] = signature(folder if folder[:1] == "/" else prefix + folder)
-            if expected is not None and found[folder] == expected:
-                # nothing was added to the folder, so what was missing in it still is
-                continue
-            for path in names:
-                if path not in found:
-                    found[path] = signature(path if path[:1] == "/" else prefix + path)
-                if found[path] is not None:
-                    return False
-        return not witness[1] or holds(((), witness[1]), self.root)
+    def look_at_all(self) -> None:
+        """Look at everything at once; worth it before many tasks are asked for."""
+        snapshot = self.snapshot()
+        if snapshot is None or len(snapshot) < _MANY or not self._looking().releases_the_lock:
+            return
+        import _thread
+
+        done = _thread.allocate_lock()
+        done.acquire()
+        # of its own: what one has seen, the other does not know
+        other = look_at(self.root)
+
+        def look() -> None:
+            try:
+                snapshot.compare_files(other)
+            finally:
+                done.release()
+
+        _thread.start_new_thread(look, ())
+        self.graph_holds()
+        done.acquire()
+        # the graph's are among them
+        snapshot.compare_folders(self._looking())
+        self._note_certain(snapshot)
+
+    def _note_certain(self, snapshot: Snapshot) -> None:
+        """Take down, once a snapshot is compared, which of its tasks are current for certain."""
+        if snapshot.is_compared and self.record is not None and snapshot.graph == self.record["token"]:
+            certain = snapshot.certain()
+            for task in self._own:
+                certain.pop(task, None)
+            self._tasks = {**certain, **self._tasks}
+
+    def snapshot(self) -> Snapshot | None:
+        """The tasks that are kept in one record."""
+        if not self._snapshot_read:
+            self._snapshot_read = True
+            record = self._index.get("tasks")
+            if record is not None:
+                from gymbuild.snapshot import Snapshot
+
+                self._snapshot = Snapshot(record, lambda: self._index.get("absent"))
+                # what was written of a task since counts, not what is in the snapshot
+                self._own = {
+                    key[len("task:") :] for key in list(self._index.keys()) if key.startswith("task:")
+                }
+        return self._snapshot
+
+    def _snapshot_of(self, task: str) -> Snapshot | None:
+        snapshot = self.snapshot()
+        return snapshot if snapshot is not None and task not in self._own and task in snapshot else None
+
+    def _holds_in(self, snapshot: Snapshot, task: str) -> bool:
+        assert self.record is not None
+        if not snapshot.is_compared:
+            self._alone += 1
+            if self._alone > _ALONE:
+                snapshot.compare_files(self._looking())
+                snapshot.compare_folders(self._looking())
+                self._note_certain(snapshot)
+        return (
+            # what is known of a task says nothing once its config asks for something else
+            (snapshot.graph == self.record["token"] or snapshot.token(task) == self.tokens().get(task))
+            and snapshot.holds(task, self._looking())
+            and self._rest_holds(snapshot.variables(task), snapshot.sources(task))
+        )
+
+    def _holds(self, task: str, entry: Entry) -> bool:
+        token, paths, signatures, folders, folder_signatures, absent, variables, sources = entry
+        return (
+            token == self.tokens().get(task)
+            and not self._differences(paths, signatures, 1)
+            and self._are_absent(folders, folder_signatures, absent)
+            and self._rest_holds(variables, sources)
+        )
+
+    def tokens(self) -> dict[str, str]:
+        """By task of the graph, the digest of what its config asks for."""
+        assert self.record is not None
+        if self._tokens is None:
+            self._tokens = marshal.loads(self.record["tokens"])
+        return self._tokens
+
+    def written_alone(self) -> dict[str, Entry]:
+        """The entries of the tasks that have a record of their own."""
+        keys = [key for key in list(self._index.keys()) if key.startswith("task:")]
+        entries = {key[len("task:") :]: self._index.get(key) for key in keys}
+        return {task: entry for task, entry in entries.items() if entry is not None}
+
+    def _are_absent(self, folders: bytes, signatures: bytes, absent: bytes) -> bool:
+        """Whether what was missing still is: where nothing was added to a folder, nothing in it needs a look."""
+        differing = self._differences(folders, signatures)
+        if not differing:
+            return True
+        lists = marshal.loads(absent)
+        return not any(self._differences(lists[at], nothing_at(lists[at]), 1) for at in differing)
+
+    def _rest_holds(self, variables: tuple[tuple[str, str | None], ...], sources: tuple[str, ...]) -> bool:
+        return (not variables or holds(((), variables), self.root)) and all(map(self.is_current, sources))
 
     def graph(self) -> Graph | None:
         """The graph, its tasks made when they are asked for; None when it has to be made anew."""
@@ -175,8 +293,8 @@ def pack(plain: Any) -> bytes:
     return marshal.dumps(plain, 2)
 
 
-def unpack(part: bytes) -> dict[str, Any]:
-    """The plain data that `pack` packed."""
+def unpack(part: bytes | memoryview) -> dict[str, Any]:
+    """The plain data that `pack` packed; what follows it does not matter."""
     found: dict[str, Any] = marshal.loads(part)
     return found
 

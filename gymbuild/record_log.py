@@ -1,11 +1,18 @@
-"""An append-only file of keyed records: cheap to read whole, safe to append to from several processes.
+"""An append-only file of keyed records: cheap to read one of, safe to append to from several processes.
 
 It holds what makes the next start fast: witnesses, digests, and doit's own state. A record is one frame,
-appended by one `write` under a lock, so that what a killed process had finished stays. A torn or damaged
-frame ends the reading: what follows it is dropped at the next compaction, and nothing but time is lost.
+appended by one `write` under a lock, so that what a killed process had finished stays. A torn frame ends the
+reading: it is cut off by the next write. A damaged record counts as none. Nothing but time is lost either way.
 
-Format (ours): the magic line, then frames of `<key length:u32><value length:u32><crc32 of key and
-value:u32><key utf-8><value marshal>`; the last frame of a key wins, a value of `None` deletes it.
+A large log has a table of contents beside it, which says where its records are up to some place; only what was
+appended behind that place is read frame by frame. The table is derived: one that is missing, damaged or of
+another log is not used.
+
+Formats (ours). The log: the magic line and 16 random bytes, then frames of `<key length:u32><value length:u32>
+<crc32 of key and value:u32><key utf-8><value marshal>`; the last frame of a key wins, one without a value deletes
+it. The table (`<log>.toc`, in the machine's byte order): magic, the log's 16 bytes, up to where it goes, how many
+bytes count up to there, the number of records; the crc32 of their keys in ascending order, their sizes, their
+places; the crc32 of it all.
 """
 
 from __future__ import annotations
@@ -21,23 +28,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-MAGIC = b"gymbuild-log-1\n"
+MAGIC = b"gymbuild-log-2\n"
+_START = len(MAGIC) + 16
 _HEADER = struct.Struct("<III")
 _COMPACT_MINIMUM = 1 << 20
 """Bytes below which a log is never compacted."""
+_CHUNK = 1 << 16
+"""Bytes that are read at a time when frames are looked for."""
 
-
-_TELLING = 4096
-"""Bytes before the end of what was read that have to be the same for it to be the same file."""
-_read_before: dict[str, tuple[tuple[int, int] | None, int, bytes, dict[str, tuple[int, int]], int]] = {}
-"""What this process has read of each file: device and inode, up to where, the bytes, the places of the records,
-and the bytes that still count."""
+_TABLE_MAGIC = b"gymbuild-toc-1\n\0"
+_TABLE = struct.Struct("=16s16sIIQQ")
+_ORDER = 0x01020304
+_TABLE_MINIMUM = 64
+"""Records behind the table that are read frame by frame before a new one is written; and the 16th part of all."""
 
 
 class RecordLog:
     """The records of one file, the last one of each key.
 
-    Reading never locks and never writes. The file is opened at the first use.
+    Reading never locks and never writes. The file is opened at the first use and kept open: what others do to it
+    since is seen by `refresh` and `put`, and not before.
 
     Args:
         path: the file; it and its folder are made at the first write.
@@ -45,109 +55,156 @@ class RecordLog:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._places: dict[str, tuple[int, int]] | None = None
-        self._data = b""
+        self._descriptor = -1
+        self._forget()
+
+    def __del__(self) -> None:
+        self._forget()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (RecordLog, (self.path,))
+
+    def _forget(self) -> None:
+        """Know nothing of the file; the next use opens it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+        self._read = False
         self._seen: tuple[int, int] | None = None
+        self._identity = b""
         self._end = 0
+        """Up to where whole frames are known; 0: there is no log of ours."""
         self._live = 0
+        """Bytes of frames up to there that count."""
+        self._table = _NO_TABLE
+        self._gone: set[int] = set()
+        """Records of the table that later frames replaced or deleted."""
+        self._tail: dict[bytes, tuple[int, int]] = {}
+        """Place and size of what was appended behind the table, the last frame of each key; deletions too."""
+        self._deleted: set[bytes] = set()
 
-    def _read(self) -> dict[str, tuple[int, int]]:
-        if self._places is None:
-            self._places = {}
-            self._live = 0
-            self._end = 0
-            try:
-                with open(self.path, "rb") as file:
-                    status = os.fstat(file.fileno())
-                    self._seen = (status.st_dev, status.st_ino)
-                    if self._recall(file.fileno()):
-                        file.seek(self._end)
-                        tail = file.read()
-                        self._data = self._data + tail if tail else self._data
-                    else:
-                        self._data = file.read()
-            except OSError:
-                self._data = b""
-                self._seen = None
-            if self._data.startswith(MAGIC):
-                self._scan(self._end or len(MAGIC))
-                self._note()
-        return self._places
-
-    def _recall(self, descriptor: int) -> bool:
-        """Take what this process has read of the very same file before: what is appended to changes no more."""
-        read = _read_before.get(self.path)
-        if read is None or read[0] != self._seen:
-            return False
-        _, end, data, places, live = read
-        # an inode may have been given to a new file
-        last = data[-_TELLING:]
-        if os.pread(descriptor, len(last), end - len(last)) != last:
-            return False
-        self._end, self._data, self._live = end, data, live
-        self._places = dict(places)
-        return True
-
-    def _note(self) -> None:
-        assert self._places is not None
-        read = _read_before.get(self.path)
-        if self._seen is not None and (read is None or read[:2] != (self._seen, self._end)):
-            whole = self._data if len(self._data) == self._end else self._data[: self._end]
-            _read_before[self.path] = (self._seen, self._end, whole, dict(self._places), self._live)
-
-    def _scan(self, position: int) -> None:
-        assert self._places is not None
-        data, size = self._data, len(self._data)
-        unpack, header = _HEADER.unpack_from, _HEADER.size
-        while position + header <= size:
-            key_length, value_length, crc = unpack(data, position)
-            start = position + header
-            stop = start + key_length + value_length
-            if stop > size or zlib.crc32(data[start:stop]) != crc:
-                break
-            key = data[start : start + key_length].decode("utf-8", "surrogatepass")
-            old = self._places.pop(key, None)
-            if old:
-                self._live -= old[1] + key_length + header
-            if value_length:
-                self._places[key] = (start + key_length, value_length)
-                self._live += stop - position
-            position = stop
-        self._end = position
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Any:
         """The value of `key`, or None."""
-        place = self._read().get(key)
-        if place is None:
-            return None
-        return marshal.loads(self._data[place[0] : place[0] + place[1]])
+        if not self._read:
+            self._open()
+        name = _encoded(key)
+        place = self._tail.get(name)
+        if place is not None:
+            return None if name in self._deleted else _value(self._frame_at(place), name)
+        for at in self._table.candidates(name):
+            if at not in self._gone:
+                value = _value(self._frame_at(self._table.place(at)), name)
+                if value is not None:
+                    return value
+        return None
 
     def __contains__(self, key: str) -> bool:
-        return key in self._read()
+        return self.get(key) is not None
 
     def keys(self) -> Iterator[str]:
-        """Every key that has a value."""
-        return iter(list(self._read()))
+        """Every key that has a value, the one that was written longest ago first."""
+        if not self._read:
+            self._open()
+        return iter([name.decode("utf-8", "surrogatepass") for name, _ in self._places()])
+
+    def _places(self) -> list[tuple[bytes, tuple[int, int]]]:
+        """Keys with the places of their records, in the order of the file."""
+        found = [
+            place
+            for at in range(self._table.count)
+            for place in [self._table.place(at)]
+            if at not in self._gone
+        ]
+        named = [(self._key_at(place), place) for place in found]
+        named += [(name, place) for name, place in self._tail.items() if name not in self._deleted]
+        return sorted(named, key=lambda item: item[1])
+
+    def _open(self) -> None:
+        self._read = True
+        try:
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            status = os.fstat(self._descriptor)
+            start = os.pread(self._descriptor, _START, 0)
+        except OSError:
+            return
+        self._seen = (status.st_dev, status.st_ino)
+        if len(start) < _START or not start.startswith(MAGIC):
+            return
+        self._identity = start[len(MAGIC) :]
+        self._end = _START
+        table = _read_table(self.path, self._identity) if status.st_size > _CHUNK else None
+        if table is not None and table.end <= status.st_size:
+            self._table, self._end, self._live = table, table.end, table.live
+        self._scan(status.st_size)
+
+    def _scan(self, size: int) -> None:
+        """Note the whole frames from the end of what is known up to `size`."""
+        position, base, chunk = self._end, 0, b""
+        tail, table, deleted = self._tail, self._table, self._deleted
+        header = _HEADER.size
+        while position + header <= size:
+            if not base <= position <= base + len(chunk) - header:
+                base, chunk = position, os.pread(self._descriptor, _CHUNK, position)
+                if len(chunk) < header:
+                    break
+            key_length, value_length, _ = _HEADER.unpack_from(chunk, position - base)
+            total = header + key_length + value_length
+            if position + total > size:
+                break
+            if position + header + key_length > base + len(chunk):
+                base, chunk = position, os.pread(self._descriptor, max(_CHUNK, header + key_length), position)
+            start = position + header - base
+            name = chunk[start : start + key_length]
+            old = tail.pop(name, None)
+            if old is not None:
+                self._live -= 0 if name in deleted else old[1]
+            elif table.count:
+                at = self._in_table(name)
+                if at is not None:
+                    self._gone.add(at)
+                    self._live -= table.place(at)[1]
+            tail[name] = (position, total)
+            if value_length:
+                deleted.discard(name)
+                self._live += total
+            else:
+                deleted.add(name)
+            position += total
+        self._end = position
+
+    def _in_table(self, name: bytes) -> int | None:
+        for at in self._table.candidates(name):
+            if at not in self._gone and self._key_at(self._table.place(at)) == name:
+                return at
+        return None
+
+    def _frame_at(self, place: tuple[int, int]) -> bytes:
+        return os.pread(self._descriptor, place[1], place[0])
+
+    def _key_at(self, place: tuple[int, int]) -> bytes:
+        start = os.pread(self._descriptor, min(place[1], 256), place[0])
+        length = _HEADER.unpack_from(start)[0] if len(start) >= _HEADER.size else 0
+        if _HEADER.size + length > len(start):
+            start = os.pread(self._descriptor, min(place[1], _HEADER.size + length), place[0])
+        return start[_HEADER.size : _HEADER.size + length]
 
     def refresh(self) -> None:
         """See what other processes have appended since; costs one `stat` when nothing was."""
-        if self._places is None:
+        if not self._read:
             return
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            status = os.stat(self.path)
         except OSError:
-            self._places = None
+            self._forget()
             return
-        try:
-            status = os.fstat(descriptor)
-            if self._seen != (status.st_dev, status.st_ino) or status.st_size < self._end:
-                self._places = None
-            elif status.st_size > self._end:
-                tail = os.pread(descriptor, status.st_size - self._end, self._end)
-                self._data = self._data[: self._end] + tail
-                self._scan(self._end or len(MAGIC))
-        finally:
-            os.close(descriptor)
+        if self._seen != (status.st_dev, status.st_ino) or status.st_size < self._end or not self._end:
+            self._forget()
+        elif status.st_size > self._end:
+            self._scan(status.st_size)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
 
     def put(self, records: Iterable[tuple[str, Any]]) -> None:
         """Append records, in one write; they are there for every later reader, also after a SIGKILL.
@@ -165,31 +222,30 @@ class RecordLog:
         descriptor = self._locked()
         try:
             status = os.fstat(descriptor)
-            if self._places is None or self._seen != (status.st_dev, status.st_ino):
-                self._places = None
-                self._read()
+            start = os.pread(descriptor, _START, 0)
+            if (
+                not self._end
+                or self._seen != (status.st_dev, status.st_ino)
+                or start != MAGIC + self._identity
+                or status.st_size < self._end
+            ):
+                self._forget()
+                self._open()
             elif status.st_size > self._end:
-                self._data = self._data[: self._end] + os.pread(
-                    descriptor, status.st_size - self._end, self._end
-                )
-                self._scan(self._end)
-            if status.st_size == 0:
-                frames = MAGIC + frames
-                self._data, self._end, self._live, self._places = b"", 0, 0, {}
-            elif self._end != status.st_size or not self._data.startswith(MAGIC):
+                self._scan(status.st_size)
+            if self._end < status.st_size:
                 # a torn tail, or not ours: cut it off before anything is appended behind it
-                keep = self._end if self._data.startswith(MAGIC) else 0
-                os.ftruncate(descriptor, keep)
-                self._data = self._data[:keep]
-                if not keep:
-                    frames, self._places, self._live = MAGIC + frames, {}, 0
-                self._end = keep
+                os.ftruncate(descriptor, self._end)
+            if not self._end:
+                self._identity = os.urandom(16)
+                frames = MAGIC + self._identity + frames
             _write_all(descriptor, frames)
-            self._seen = (status.st_dev, status.st_ino)
-            self._data = self._data[: self._end] + frames
-            self._scan(self._end or len(MAGIC))
+            self._end = self._end or _START
+            self._scan(os.fstat(descriptor).st_size)
             if self._end > _COMPACT_MINIMUM and self._end > 3 * self._live:
                 self._compact()
+            elif len(self._tail) > max(_TABLE_MINIMUM, self._table.count // 16):
+                _write_table(self.path, self._identity, self._end, self._live, self._places())
         finally:
             os.close(descriptor)
 
@@ -213,20 +269,137 @@ class RecordLog:
 
     def _compact(self) -> None:
         """Write the live records into a new file and put it in the place of this one (lock held)."""
-        assert self._places is not None
-        frames = [MAGIC]
-        for key, (start, length) in self._places.items():
-            frames.append(
-                _frame_bytes(key.encode("utf-8", "surrogatepass"), self._data[start : start + length])
-            )
+        identity = os.urandom(16)
+        frames, places, position = [MAGIC, identity], [], _START
+        for name, place in self._places():
+            frame = self._frame_at(place)
+            if _value(frame, name) is not None:
+                frames.append(frame)
+                places.append((name, (position, len(frame))))
+                position += len(frame)
         temporary = f"{self.path}.{os.getpid()}.new"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            _write_all(descriptor, b"".join(frames))
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            try:
+                _write_all(descriptor, b"".join(frames))
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, self.path)
+        except OSError:
+            # what was put is in the old file
+            _remove(temporary)
+            return
+        self._forget()
+        if len(places) > _TABLE_MINIMUM:
+            _write_table(self.path, identity, position, position - _START, places)
+
+
+class _Table:
+    """A table of contents.
+
+    Args:
+        count: how many records it has.
+        end: up to where it goes.
+        live: how many bytes of frames count up to there.
+        hashes: crc32 of the keys, ascending.
+        sizes: of the frames.
+        places: of the frames.
+    """
+
+    __slots__ = ("_hashes", "_places", "_sizes", "count", "end", "live")
+
+    def __init__(
+        self,
+        count: int,
+        end: int,
+        live: int,
+        hashes: memoryview | tuple[int, ...],
+        sizes: memoryview | tuple[int, ...],
+        places: memoryview | tuple[int, ...],
+    ) -> None:
+        self.count, self.end, self.live = count, end, live
+        self._hashes, self._sizes, self._places = hashes, sizes, places
+
+    def candidates(self, name: bytes) -> Iterable[int]:
+        """The records whose key may be `name`."""
+        if not self.count:
+            return ()
+        wanted, hashes = zlib.crc32(name), self._hashes
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if hashes[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        high = low
+        while high < self.count and hashes[high] == wanted:
+            high += 1
+        return range(low, high)
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Place and size of a record's frame."""
+        return self._places[at], self._sizes[at]
+
+
+_NO_TABLE = _Table(0, 0, 0, (), (), ())
+
+
+def _read_table(path: str, identity: bytes) -> _Table | None:
+    """The table of the log that has this identity; None when there is none that can be used."""
+    try:
+        descriptor = os.open(path + ".toc", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(descriptor, os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
-        os.replace(temporary, self.path)
-        self._places = None
+    except OSError:
+        return None
+    if len(data) < _TABLE.size + 4:
+        return None
+    magic, of, order, count, end, live = _TABLE.unpack_from(data)
+    first = _TABLE.size
+    if (magic, of, order) != (_TABLE_MAGIC, identity, _ORDER) or len(data) != first + 20 * count + 4:
+        return None
+    view = memoryview(data)
+    if zlib.crc32(view[:-4]) != int.from_bytes(view[-4:], "little"):
+        return None
+    return _Table(
+        count,
+        end,
+        live,
+        view[first : first + 4 * count].cast("I"),
+        view[first + 4 * count : first + 12 * count].cast("Q"),
+        view[first + 12 * count : first + 20 * count].cast("Q"),
+    )
+
+
+def _write_table(
+    path: str, identity: bytes, end: int, live: int, places: list[tuple[bytes, tuple[int, int]]]
+) -> None:
+    """Write the table of a log; where it cannot be written, reading takes longer."""
+    rows = sorted((zlib.crc32(name), size, place) for name, (place, size) in places)
+    count = len(rows)
+    head = _TABLE.pack(_TABLE_MAGIC, identity, _ORDER, count, end, live)
+    hashes = struct.pack(f"={count}I", *(row[0] for row in rows))
+    data = head + hashes + struct.pack(f"={2 * count}Q", *(row[1] for row in rows), *(row[2] for row in rows))
+    temporary = f"{path}.toc.{os.getpid()}.new"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            _write_all(descriptor, data + zlib.crc32(data).to_bytes(4, "little"))
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path + ".toc")
+    except OSError:
+        _remove(temporary)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
 
 
 def lock(descriptor: int) -> None:
@@ -242,14 +415,26 @@ def lock(descriptor: int) -> None:
             raise
 
 
+def _encoded(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
 def _frame(key: str, value: Any) -> bytes:
-    return _frame_bytes(
-        key.encode("utf-8", "surrogatepass"), b"" if value is None else marshal.dumps(value, 4)
-    )
+    name, data = _encoded(key), b"" if value is None else marshal.dumps(value, 4)
+    return _HEADER.pack(len(name), len(data), zlib.crc32(name + data)) + name + data
 
 
-def _frame_bytes(key: bytes, value: bytes) -> bytes:
-    return _HEADER.pack(len(key), len(value), zlib.crc32(key + value)) + key + value
+def _value(frame: bytes, name: bytes) -> Any:
+    """The value in a frame, or None when it is not whole or that of another key."""
+    header = _HEADER.size
+    if len(frame) <= header:
+        return None
+    key_length, value_length, crc = _HEADER.unpack_from(frame)
+    start = header + key_length
+    view = memoryview(frame)
+    if start + value_length != len(frame) or frame[header:start] != name or zlib.crc32(view[header:]) != crc:
+        return None
+    return marshal.loads(view[start:])
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -376,7 +376,10 @@ class Session:
             ordered[name] = None
 
         for name in names:
-            visit(name)
+            if known is not None and known.is_current(f"prepare:{name}"):
+                ordered[name] = None
+            else:
+                visit(name)
         return list(ordered)
 
     def _check_guard(self, decided: Decided) -> None:

@@ -9,12 +9,14 @@ next to nothing.
 from __future__ import annotations
 
 import os
+import struct
 import time
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
 Signature = tuple[int, int, int, int, int]
 """What `stat` says of a file: device, inode, size in bytes, mtime and ctime in nanoseconds."""
@@ -59,6 +61,115 @@ def wait_until_not_racy(signatures: Iterable[Signature | None]) -> None:
     until = max((racy_until(found) for found in signatures if found is not None), default=0)
     if until > now:
         time.sleep(min((until - now) / 1e9 + 0.001, RACY_COARSE_NS / 1e9))
+
+
+_FIELDS = struct.Struct("<5Q")
+SIZE = _FIELDS.size
+"""Bytes of a packed signature."""
+_MASK = (1 << 64) - 1
+_NOTHING = bytes(SIZE)
+"""Packed for "is not there"."""
+
+
+def pack_signatures(entries: Iterable[tuple[str, Signature | None]]) -> tuple[bytes, bytes]:
+    """Paths and signatures in the form that `Look` compares: paths with zero bytes between, 40 bytes a signature.
+
+    Args:
+        entries: as in a witness.
+    """
+    # no path has a zero byte, so what has one is nowhere
+    there = [(path, found) for path, found in entries if "\0" not in path]
+    return (
+        b"\0".join(os.fsencode(path) for path, _ in there),
+        b"".join(_NOTHING if found is None else _packed(found) for _, found in there),
+    )
+
+
+def nothing_at(paths: bytes) -> bytes:
+    """The signatures that say that nothing is at any of these packed paths."""
+    return _NOTHING * (paths.count(b"\0") + 1) if paths else b""
+
+
+def _packed(found: Signature) -> bytes:
+    return _FIELDS.pack(*(value & _MASK for value in found))
+
+
+class _PlainLook:
+    """Looks at files, each once, and compares them with the signatures that they had.
+
+    Args:
+        root: the checkout, for relative paths.
+    """
+
+    releases_the_lock = False
+    """Whether other threads run while it compares."""
+
+    def __init__(self, root: str) -> None:
+        self._prefix = root + "/"
+        self._found: dict[str, bytes] = {}
+
+    def differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
+        """Which paths have not the signatures that are expected.
+
+        Args:
+            paths: packed, as `pack_signatures` gives them.
+            signatures: packed.
+            most: how many are enough to know; 0 for all.
+        """
+        differing: list[int] = []
+        if not signatures:
+            return differing
+        found, prefix = self._found, self._prefix
+        for at, path in enumerate(os.fsdecode(paths).split("\0")):
+            now = found.get(path)
+            if now is None:
+                seen = signature(path if path[:1] == "/" else prefix + path)
+                now = found[path] = _NOTHING if seen is None else _packed(seen)
+            if now != signatures[SIZE * at : SIZE * (at + 1)]:
+                differing.append(at)
+                if len(differing) == most:
+                    break
+        return differing
+
+
+class _NativeLook:
+    """The same, by the native module."""
+
+    releases_the_lock = True
+
+    def __init__(self, root: str, native: Any) -> None:
+        self._look = native.start_look(os.fsencode(root))
+        self._differences = native.differences
+
+    def differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
+        """As `_PlainLook.differences`; other threads run meanwhile."""
+        found: list[int] = self._differences(self._look, paths, signatures, most)
+        return found
+
+
+if TYPE_CHECKING:
+    Look = _PlainLook | _NativeLook
+
+
+def look_at(root: str, *, plain: bool = False) -> Look:
+    """A new look at a checkout's files: what it has seen once it does not look at again.
+
+    Args:
+        root: the checkout, for relative paths.
+        plain: without the native module.
+    """
+    if not plain:
+        try:
+            from gymbuild import _signatures
+
+            with open(os.path.join(os.path.dirname(__file__), "_signatures.c"), "rb") as file:
+                import zlib
+
+                if _signatures.source == f"{zlib.crc32(file.read()):08x}":
+                    return _NativeLook(root, _signatures)
+        except (ImportError, OSError):
+            pass
+    return _PlainLook(root)
 
 
 def holds(witness: Witness, root: str, environment_digest: Mapping[str, str | None] | None = None) -> bool:

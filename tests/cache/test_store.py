@@ -1,19 +1,15 @@
-"""The store: immutable objects by content, verified on the way out; and the log that the cache's records are in."""
+"""The store: immutable objects by content, verified on the way out."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from gymbuild.digests import digest_bytes
 from gymbuild.paths import Checkout
-from gymbuild.record_log import RecordLog
 from gymbuild.store import Action, DamagedObjectError, Input, Store
-from tests.trees import REPOSITORY
 
 
 @pytest.fixture
@@ -86,55 +82,6 @@ def test_a_damaged_record_of_a_preparation_is_passed_over(store: Store, tmp_path
     (tmp_path / ".cache" / "actions" / "static" / "torn.json").write_text('{"static_key": "sta')
     assert store.actions("static") == [action(2.0), action(1.0)]
     assert store.actions("another") == []
-
-
-def test_a_torn_record_ends_the_reading_and_the_next_write_mends_the_log(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    RecordLog(str(path)).put([("a", 1), ("b", [1, 2])])
-    whole = path.read_bytes()
-    RecordLog(str(path)).put([("c", "three")])
-    data = path.read_bytes()
-    for length in range(len(whole), len(data)):
-        path.write_bytes(data[:length])
-        log = RecordLog(str(path))
-        assert [log.get(key) for key in "abc"] == [1, [1, 2], None]
-        log.put([("d", 4)])
-        again = RecordLog(str(path))
-        assert [again.get(key) for key in "abd"] == [1, [1, 2], 4]
-
-
-def test_a_file_that_is_no_log_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"something else\n" * 10)
-    log = RecordLog(str(path))
-    assert log.get("a") is None
-    log.put([("a", 1)])
-    assert RecordLog(str(path)).get("a") == 1
-
-
-APPEND = """
-import sys
-from gymbuild.record_log import RecordLog
-path, name = sys.argv[1:]
-log = RecordLog(path)
-for number in range(300):
-    log.put([(f"{name} {number % 20}", [number, "x" * (number * 37 % 4000)])])
-"""
-
-
-def test_several_processes_append_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    variables = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", APPEND, str(path), name], env=variables) for name in "abcd"
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0] * 4
-    log = RecordLog(str(path))
-    for name in "abcd":
-        for number in range(280, 300):
-            assert log.get(f"{name} {number % 20}") == [number, "x" * (number * 37 % 4000)]
-    # 4 × 300 records of 2 kB on average were written; what is overwritten is given back
-    assert path.stat().st_size < 2_400_000
 
 
 def _umask() -> int:

@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 from gymbuild.doit_state import LogBackend
-from gymbuild.record_log import RecordLog
 from tests.cli.conftest import Project
 
 
@@ -55,42 +54,6 @@ def test_two_builders_write_at_once_and_lose_nothing(tmp_path: Path) -> None:
     for number in range(4):
         for task in range(50):
             assert backend.get(f"prepare:{number}-{task}", "_values_:") == {"x": task}
-
-
-def test_a_torn_record_costs_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    log = RecordLog(str(path))
-    log.put([("a", 1), ("b", (2, "x"))])
-    size = path.stat().st_size
-    log.put([("c", 3)])
-    for length in range(size, path.stat().st_size):
-        torn = tmp_path / f"torn-{length}"
-        torn.write_bytes(path.read_bytes()[:length])
-        again = RecordLog(str(torn))
-        assert (again.get("a"), again.get("b"), again.get("c")) == (1, (2, "x"), None)
-        again.put([("d", 4)])
-        fresh = RecordLog(str(torn))
-        assert (fresh.get("a"), fresh.get("d")) == (1, 4)
-
-
-def test_garbage_is_not_taken_for_a_log(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"SQLite format 3\0 and so on" * 10)
-    log = RecordLog(str(path))
-    assert log.get("a") is None
-    log.put([("a", 1)])
-    assert RecordLog(str(path)).get("a") == 1
-
-
-def test_a_log_is_compacted_and_loses_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    log = RecordLog(str(path))
-    for number in range(400):
-        log.put([("big", "x" * 10_000), (f"k{number % 7}", number)])
-    assert path.stat().st_size < 2_000_000
-    again = RecordLog(str(path))
-    assert again.get("big") == "x" * 10_000
-    assert {again.get(f"k{number}") for number in range(7)} == set(range(393, 400))
 
 
 def test_a_no_op_leaves_the_database_as_it_is(project: Project) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = "gymbuild.plan._native"
+SOURCE = "gymbuild/plan/_native.c"
 
 
 def _load(name: str, path: Path) -> object:
@@ -33,7 +34,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> None:
     except ImportError:
         hook = _load("hatch_build", REPOSITORY / "hatch_build.py")
         target = tmp_path_factory.mktemp("native") / "_native.abi3.so"
-        reason = hook.compile_native(str(REPOSITORY / hook.SOURCE), str(target))  # type: ignore[attr-defined]
+        reason = hook.compile_native(str(REPOSITORY / SOURCE), str(target))  # type: ignore[attr-defined]
         if reason is not None:
             pytest.skip(f"no native module here: {reason}")
         sys.modules[NATIVE] = _load(NATIVE, target)  # type: ignore[assignment]

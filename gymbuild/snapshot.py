@@ -1,0 +1,253 @@
+"""The entries of many tasks in one record, compared in one go: what thousands of tasks cost is one read and stats.
+
+Each distinct pair of a path and a signature is there once, and each task has the numbers of those that it names.
+This module is on the path of a start that finds nothing to do, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import marshal
+
+from gymbuild.witness import SIZE, nothing_at
+
+# not from typing: importing that costs a third of a start that finds nothing to do
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from gymbuild.witness import Look
+
+    Variables = tuple[tuple[str, str | None], ...]
+    Entry = tuple[str, bytes, bytes, bytes, bytes, bytes, Variables, tuple[str, ...]]
+    """What is kept of a task: the digest of what its config asks for; paths and their signatures; folders, their
+    signatures, and (marshalled) for each the paths that were not in it; environment variables with their digests;
+    the tasks whose outputs it reads. Paths and signatures are packed, as `pack_signatures` says."""
+
+
+class _Pool:
+    """Distinct pairs of a path and a signature, numbered."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[bytes, bytes], int] = {}
+
+    def add(self, paths: bytes, signatures: bytes) -> list[int]:
+        numbers = self.numbers
+        names = paths.split(b"\0") if signatures else []
+        pairs = [(name, signatures[SIZE * at : SIZE * (at + 1)]) for at, name in enumerate(names)]
+        return [numbers.setdefault(pair, len(numbers)) for pair in pairs]
+
+    def packed(self) -> tuple[bytes, bytes]:
+        return b"\0".join(path for path, _ in self.numbers), b"".join(found for _, found in self.numbers)
+
+
+def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One record for many tasks.
+
+    Args:
+        entries: by task.
+        graph: the token of the graph that all of them are in.
+
+    Returns:
+        the record, and a second one that is needed only when something was added to a folder.
+    """
+    import array
+    import os
+
+    paths, folders = _Pool(), _Pool()
+    lists: dict[bytes, int] = {}
+    numbers, tokens, uses, ends = {}, [], array.array("I"), array.array("I")
+    variables, sources = {}, {}
+    for number, (task, entry) in enumerate(entries.items()):
+        numbers[task] = number
+        tokens.append(entry[0])
+        uses.extend(paths.add(entry[1], entry[2]))
+        ends.append(len(uses))
+        for folder, absent in zip(paths_of(entry[3], entry[4]), marshal.loads(entry[5]), strict=True):
+            uses.append(folders.add(*folder)[0])
+            uses.append(lists.setdefault(absent, len(lists)))
+        ends.append(len(uses))
+        if entry[6]:
+            variables[number] = entry[6]
+        if entry[7]:
+            sources[number] = entry[7]
+    (names, signatures), (stand_ins, stand_in_signatures) = paths.packed(), folders.packed()
+    identity = os.urandom(16)
+    record = {
+        "identity": identity,
+        "graph": graph,
+        "tasks": numbers,
+        "tokens": marshal.dumps(tokens),
+        "paths": names,
+        "signatures": signatures,
+        "folders": stand_ins,
+        "folder_signatures": stand_in_signatures,
+        "uses": uses.tobytes(),
+        "ends": ends.tobytes(),
+        "variables": variables,
+        "sources": sources,
+    }
+    return record, {"identity": identity, "absent": list(lists)}
+
+
+def paths_of(paths: bytes, signatures: bytes) -> list[tuple[bytes, bytes]]:
+    """Packed paths with their packed signatures, one by one."""
+    if not signatures:
+        return []
+    return [(name, signatures[SIZE * at : SIZE * (at + 1)]) for at, name in enumerate(paths.split(b"\0"))]
+
+
+class Snapshot:
+    """The record that `gather` made, compared with what is there.
+
+    Args:
+        record: the record.
+        absent: gives the second one, or None when it is lost.
+    """
+
+    def __init__(self, record: dict[str, Any], absent: Callable[[], dict[str, Any] | None]) -> None:
+        self._record = record
+        self._read_absent = absent
+        self._absent: list[bytes] | None = None
+        self._uses = memoryview(record["uses"]).cast("I")
+        self._ends = memoryview(record["ends"]).cast("I")
+        self._numbers: dict[str, int] = record["tasks"]
+        self._bad: set[int] | None = None
+        self._bad_folders: set[int] | None = None
+        self._pairs: tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]] | None = None
+        self._tokens: list[str] | None = None
+        self.graph: str = record["graph"]
+        """The token of the graph that the tasks are in."""
+
+    def __contains__(self, task: str) -> bool:
+        return task in self._numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def token(self, task: str) -> str:
+        """The digest of what the task's config asks for."""
+        if self._tokens is None:
+            self._tokens = marshal.loads(self._record["tokens"])
+        return self._tokens[self._numbers[task]]
+
+    def variables(self, task: str) -> Variables:
+        """The environment variables that matter, with their digests."""
+        found: Variables = self._record["variables"].get(self._numbers[task], ())
+        return found
+
+    def sources(self, task: str) -> tuple[str, ...]:
+        """The tasks whose outputs the task reads."""
+        found: tuple[str, ...] = self._record["sources"].get(self._numbers[task], ())
+        return found
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether every path has been looked at."""
+        return self._bad is not None and self._bad_folders is not None
+
+    def compare_files(self, look: Look) -> None:
+        """Look at every file of every task; `compare_folders` has to follow."""
+        self._bad = set(look.differences(self._record["paths"], self._record["signatures"]))
+
+    def compare_folders(self, look: Look) -> None:
+        """Look at every folder that stands for what was missing in it."""
+        differing = look.differences(self._record["folders"], self._record["folder_signatures"])
+        self._bad_folders = set(differing)
+
+    def certain(self) -> dict[str, bool]:
+        """The tasks whose paths are all as they were, and of which nothing else counts: no variable, no source."""
+        assert self._bad is not None and self._bad_folders is not None
+        found = dict.fromkeys(self._numbers, True)
+        unsure = {*self._record["variables"], *self._record["sources"]}
+        if self._bad or self._bad_folders:
+            unsure.update(self._touched(self._bad, self._bad_folders))
+        for task in [task for task, number in self._numbers.items() if number in unsure] if unsure else ():
+            del found[task]
+        return found
+
+    def _touched(self, bad: set[int], folders: set[int]) -> list[int]:
+        """The tasks that name a path or a folder that is not as it was."""
+        uses, ends = self._uses.tolist(), self._ends.tolist()
+        found, start = [], 0
+        for number in range(len(self._numbers)):
+            middle, end = ends[2 * number], ends[2 * number + 1]
+            if not bad.isdisjoint(uses[start:middle]) or (
+                folders and not folders.isdisjoint(uses[middle:end:2])
+            ):
+                found.append(number)
+            start = end
+        return found
+
+    def holds(self, task: str, look: Look) -> bool:
+        """Whether all paths of a task are as they were."""
+        number = self._numbers[task]
+        start = self._ends[2 * number - 1] if number else 0
+        middle, end = self._ends[2 * number], self._ends[2 * number + 1]
+        bad, folders = self._bad, self._bad_folders
+        if bad is None or folders is None:
+            return self._holds_alone(start, middle, end, look)
+        return bad.isdisjoint(self._uses[start:middle]) and all(
+            self._uses[at] not in folders or self._is_absent(self._uses[at + 1], look)
+            for at in range(middle, end, 2)
+        )
+
+    def _holds_alone(self, start: int, middle: int, end: int, look: Look) -> bool:
+        paths, folders = self._all_pairs()
+        named = [paths[number] for number in self._uses[start:middle]]
+        if look.differences(b"\0".join(name for name, _ in named), b"".join(found for _, found in named), 1):
+            return False
+        for at in range(middle, end, 2):
+            if look.differences(*folders[self._uses[at]], 1) and not self._is_absent(
+                self._uses[at + 1], look
+            ):
+                return False
+        return True
+
+    def _is_absent(self, number: int, look: Look) -> bool:
+        absent = self._absent_lists()
+        if absent is None:
+            return False
+        return not look.differences(absent[number], nothing_at(absent[number]), 1)
+
+    def _absent_lists(self) -> list[bytes] | None:
+        """The paths that were not in each folder; None when they are lost."""
+        if self._absent is None:
+            record = self._read_absent()
+            if record is not None and record["identity"] == self._record["identity"]:
+                self._absent = record["absent"]
+        return self._absent
+
+    def _all_pairs(self) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
+        if self._pairs is None:
+            record = self._record
+            self._pairs = (
+                paths_of(record["paths"], record["signatures"]),
+                paths_of(record["folders"], record["folder_signatures"]),
+            )
+        return self._pairs
+
+    def entries(self) -> dict[str, Entry]:
+        """The entries that it was gathered from; none when the second record is lost."""
+        absent = self._absent_lists()
+        if absent is None:
+            return {}
+        paths, folders = self._all_pairs()
+        found: dict[str, Entry] = {}
+        start = 0
+        for task, number in self._numbers.items():
+            middle, end = self._ends[2 * number], self._ends[2 * number + 1]
+            named = [paths[at] for at in self._uses[start:middle]]
+            stand_ins = [folders[self._uses[at]] for at in range(middle, end, 2)]
+            found[task] = (
+                self.token(task),
+                b"\0".join(name for name, _ in named),
+                b"".join(signature for _, signature in named),
+                b"\0".join(name for name, _ in stand_ins),
+                b"".join(signature for _, signature in stand_ins),
+                marshal.dumps([absent[self._uses[at + 1]] for at in range(middle, end, 2)], 2),
+                self.variables(task),
+                self.sources(task),
+            )
+            start = end
+        return found
