@@ -313,7 +313,13 @@ def _observations(session: Session, decided: Decided) -> dict[str, Seen]:
     for name, plan in decided.plans.items():
         if plan is not None and not plan.reasons:
             benchmark = session.graph.benchmarks[name]
-            paths = [plan.path, "nemo_gym/package_info.py", "pyproject.toml"]
+            # the prepared file too: its preparation may be current again, with another content, by another command
+            paths = [
+                plan.path,
+                benchmark.dataset.jsonl_fpath,
+                "nemo_gym/package_info.py",
+                "pyproject.toml",
+            ]
             if benchmark.dataset.prompt_config:
                 paths.append(benchmark.dataset.prompt_config)
             source = f"prepare:{session.graph.aliases[name]}"

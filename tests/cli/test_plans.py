@@ -136,3 +136,15 @@ def test_nan_is_planned_as_python_writes_it_and_found_by_the_validation(project:
     project.run("plan:alpha")
     assert len(plan_of(project)["tasks"]) == 1
     assert "NaN" in project.run("validate:alpha", code=None)
+
+
+def test_a_plan_is_stale_once_its_dataset_was_prepared_anew_by_another_command(project: Project) -> None:
+    project.write("benchmarks/alpha/ids.txt", "a b")
+    project.add(
+        "alpha", "rows = [{'task_id': x} for x in Path('benchmarks/alpha/ids.txt').read_text().split()]"
+    )
+    project.run("plan")
+    project.write("benchmarks/alpha/ids.txt", "c d")
+    project.run("prepare:alpha")
+    assert "written" in project.run("plan")
+    assert [task["task_id"]["task_id"] for task in plan_of(project)["tasks"]] == ["c", "d"]
