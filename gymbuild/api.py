@@ -18,6 +18,7 @@ from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.errors import ConfigError, PreparationFailedError
 from gymbuild.graph import Graph, build_graph
 from gymbuild.paths import Checkout
+from gymbuild.preparation.failures import drop_guards
 from gymbuild.session import Decided, Session
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def _prepare(session: Session, config: PrepareBenchmarkConfig) -> Decided:
     if decided.named_problems:
         lines = [f"{task}: {text}" for task, texts in decided.named_problems.items() for text in texts]
         raise ConfigError("nothing was run:\n" + "\n".join(lines))
+    drop_guards(decided.released)
     failures: list[PreparationFailedError] = []
 
     def prepare(name: str) -> None:

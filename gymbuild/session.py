@@ -18,7 +18,6 @@ from gymbuild.paths import Checkout
 from gymbuild.planning import Planner, PlanState
 from gymbuild.preparation.failures import (
     KIND,
-    drop_guards,
     failure_path,
     guarded,
     read_failure,
@@ -50,6 +49,8 @@ class Decided:
     """Tasks that were swept up in a group and cannot be built."""
     guarded: list[str] = field(default_factory=list)
     """Preparations that failed before, in a way that they would fail again."""
+    released: list[str] = field(default_factory=list)
+    """Preparations in the guard file that are worth another try: whoever runs them takes their lines out."""
     hand_all: bool = False
     """Also what is current goes to doit, for a reporter that tells of every task."""
 
@@ -384,7 +385,6 @@ class Session:
 
     def _check_guard(self, decided: Decided) -> None:
         lines = guarded()
-        changed = []
         for name in decided.stale:
             if name not in lines:
                 continue
@@ -394,9 +394,7 @@ class Session:
             if still_fails(record, lines[name], now):
                 decided.guarded.append(name)
             else:
-                changed.append(name)
-        if not self.settings.dry_run:
-            drop_guards(changed)
+                decided.released.append(name)
 
 
 def _report(decided: Decided, named: bool, task: str, problems: list[str]) -> None:

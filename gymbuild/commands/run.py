@@ -51,6 +51,7 @@ class Run(DoitRun):  # type: ignore[misc]
 
         self.loader.setup(params)
         config = self.loader.load_doit_config()
+        from gymbuild.preparation.failures import drop_guards
         from gymbuild.selection import with_sources
 
         words = with_sources(args or list(params.get("default_tasks") or config.get("default_tasks") or []))
@@ -66,6 +67,7 @@ class Run(DoitRun):  # type: ignore[misc]
             return code
         if session.settings.dry_run:
             return dry_run(session, decided)
+        drop_guards(decided.released)
         session.decided = decided
         decided.hand_all = params["reporter"] != "console"
         exit_code = self._hand_over(session, decided, params)

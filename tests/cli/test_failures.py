@@ -100,3 +100,46 @@ def test_an_environment_that_cannot_be_built_fails_its_datasets(project: Project
     assert "FAILED prepare:alpha\n  its environment could not be built" in said
     assert project.runs("beta") == 1
     assert json.loads(project.path(".cache/failures/alpha.json").read_text())["action"] == "environment"
+
+
+def test_who_only_looks_takes_no_line_out_of_the_guard_file(project: Project) -> None:
+    guard = project.root.parent / "guard"
+    project.write("benchmarks/alpha/helper.py", "WORKS = False\n")
+    project.add(
+        "alpha",
+        "from benchmarks.alpha.helper import WORKS\nassert WORKS, 'broken'\nrows = [{'task_id': 'x'}]",
+    )
+    project.environment["GYMBUILD_FAILURE_FILE"] = str(guard)
+    project.run("prepare:alpha", code=76)
+    lines = guard.read_text()
+    assert lines.startswith("preparation_failed alpha ")
+    project.write("benchmarks/alpha/helper.py", "WORKS = True\n")
+    for words in (
+        ("why", "prepare:alpha"),
+        ("inputs", "prepare:alpha"),
+        ("info", "prepare:alpha"),
+        ("benchmarks",),
+        ("list", "--all", "--status"),
+        ("prepare:alpha", "dry_run=true"),
+    ):
+        project.run(*words, code=None)
+        assert guard.read_text() == lines, words
+    project.run("prepare:alpha")
+    assert guard.read_text() == ""
+    assert project.runs("alpha") == 2
+
+
+def test_a_run_that_is_refused_takes_no_line_out_of_the_guard_file(project: Project) -> None:
+    guard = project.root.parent / "guard"
+    project.environment["GYMBUILD_FAILURE_FILE"] = str(guard)
+    project.add("alpha", "raise ValueError('broken')")
+    project.add("beta")
+    project.run("prepare:alpha", code=76)
+    lines = guard.read_text()
+    script = project.path("benchmarks/alpha/prepare.py")
+    script.write_text(script.read_text().replace("raise ValueError('broken')", "rows = [{'task_id': 'x'}]"))
+    project.path("benchmarks/beta/prepare.py").unlink()
+    assert "nothing was run" in project.run("prepare:alpha", "prepare:beta", code=3)
+    assert guard.read_text() == lines
+    project.run("prepare:alpha")
+    assert guard.read_text() == ""
