@@ -156,7 +156,11 @@ class InputReader:
             now = self.state("listing", folder, seen.written, own)
             then = digest_json([list(entry) for entry in names])
             if now != then:
-                changed.append(folder)
+                if now is not None and now == before.get(("listing", folder)):
+                    # after the run as before it: a program that the script started put a file there for a while
+                    then = now
+                else:
+                    changed.append(folder)
             found.append(Input("listing", folder, then))
         return found, changed
 

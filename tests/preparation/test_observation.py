@@ -444,6 +444,17 @@ CASES = [
         absent=("shared/a.txt",),
     ),
     Case(
+        "Which program put a name into a folder",
+        """
+        os.listdir("before"), subprocess.run(["cp", "shared/a.txt", "before/made.txt"], check=True)
+        subprocess.run(["touch", "after/made.txt"], check=True), os.listdir("after")
+        os.listdir("own"), subprocess.run(["touch", "own/made.txt"], check=True), os.listdir("own")
+        """,
+        {f"{folder}/one.txt": "" for folder in ("before", "after", "own")},
+        listed={"before": ("one.txt",), "after": ("made.txt", "one.txt"), "own": ("one.txt",)},
+        outputs=("own/made*",),
+    ),
+    Case(
         "The size and times that a folder's listing gave",
         "[entry.stat().st_size for entry in os.scandir('shared')]",
         listed={
