@@ -70,6 +70,10 @@ class ConfigError(GymbuildError):
         return (_config_error, (self.message, self.file, self.line, self.key))
 
 
+class ConfigDeniedError(ConfigError):
+    """A config, or a folder of configs, that this user may not read: another user may, so it is nothing to keep."""
+
+
 def _config_error(message: str, file: str | None, line: int | None, key: str | None) -> ConfigError:
     return ConfigError(message, file=file, line=line, key=key)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.digests import canonical_json
-from gymbuild.errors import ConfigError, GymbuildError
+from gymbuild.errors import ConfigDeniedError, ConfigError, GymbuildError
 from gymbuild.known import pack, unpack
 from gymbuild.paths import Checkout
 
@@ -114,13 +114,14 @@ def kept_graph(parts: Mapping[str, Any]) -> Graph:
 
 
 def graph_parts(graph: Graph) -> dict[str, Any] | None:
-    """The graph as what marshal can write; None when it has a problem that is no config's.
+    """The graph as what marshal can write; None when it has a problem that cannot be kept.
 
-    Each task is packed by itself, and `preparations` and `benchmarks` say where in `packed` it is.
+    That is one that is no config's, or one that other users do not have. Each task is packed by itself, and
+    `preparations` and `benchmarks` say where in `packed` it is.
     """
     problems = {}
     for name, error in graph.problems.items():
-        if not isinstance(error, ConfigError):
+        if not isinstance(error, ConfigError) or isinstance(error, ConfigDeniedError):
             return None
         problems[name] = (error.message, error.file, error.line, error.key)
     packed, size = [], 0

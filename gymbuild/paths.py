@@ -39,6 +39,26 @@ class Checkout:
         absolute = os.path.realpath(self.absolute(path)) if follow else self.absolute(path)
         return absolute == self.root or absolute.startswith(self.root.rstrip(os.sep) + os.sep)
 
+    def way_out(self, path: str | os.PathLike[str]) -> str | None:
+        """The folder on the way to `path` that is a symlink to outside the checkout, relative to it.
+
+        Args:
+            path: relative to the checkout, or absolute. That it is a symlink itself does not count: whoever replaces
+                it writes to the folder that it is in.
+
+        Returns:
+            None when its folder lies inside; and for a path that is outside as it is written.
+        """
+        folder = os.path.dirname(self.absolute(path))
+        if not self.contains(folder, follow=False) or self.contains(folder):
+            return None
+        step = self.root
+        for part in self.relative(folder).split("/"):
+            step = os.path.join(step, part)
+            if not self.contains(step):
+                break
+        return self.relative(step)
+
     def cached(self, *parts: str) -> str:
         """A path under `.cache/`."""
         return os.path.join(self.cache, *parts)

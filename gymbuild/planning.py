@@ -216,7 +216,8 @@ class Planner:
         record = {"facts": dict(state.facts), "digest": digest, "tasks": tasks, "made": time.time()}
         # the second one stays when the plan is made anew: `diff` asks it what an earlier plan was made from
         self._state.put([("plan:" + state.path, record), ("planned:" + digest, record)])
-        self._digests.save()
+        with contextlib.suppress(OSError):
+            self._digests.save()  # only time is lost
 
 
 def _write(plan: Plan, path: str, old: str | None) -> str:

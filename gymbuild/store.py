@@ -270,7 +270,11 @@ def temporary_beside(path: str) -> Iterator[str]:
     Outputs lie among a person's files, so the name says whose it is.
     """
     folder, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=TEMPORARY, dir=folder)
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=TEMPORARY, dir=folder)
+    except OSError as error:
+        error.filename = folder  # nobody knows the file that was to be made there
+        raise
     os.close(descriptor)
     try:
         os.chmod(temporary, 0o666 & ~_umask())

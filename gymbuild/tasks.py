@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -158,9 +159,12 @@ def prepare_task(session: Session, name: str) -> dict[str, Any]:
         if decided is None or other in decided.stale
     ]
     if environment is not None:
+        from gymbuild.inputs import args_path
         from gymbuild.preparation.run import encode_args
 
-        args = session.preparer.write_args(preparation, encode_args(dataset.args, session.checkout))
+        args = args_path(session.checkout, name)
+        with contextlib.suppress(OSError):  # whoever only looks may not be able to; a run says so
+            session.preparer.write_args(preparation, encode_args(dataset.args, session.checkout))
         task["file_dep"] = [
             path
             for path in (preparation.script, *environment.inputs, session.checkout.relative(args))
@@ -290,6 +294,7 @@ def write_plan(session: Session, benchmark: Any) -> Any:
     def write() -> Any:
         from gymbuild.errors import EXIT_MAY_PASS, PASSING, PlanError
         from gymbuild.locks import held
+        from gymbuild.permissions import sentence
 
         def waiting(who: str) -> None:
             _say(f"plan:{benchmark.name}: prepare:{source} is in use by {who}; waiting for it")
@@ -301,7 +306,8 @@ def write_plan(session: Session, benchmark: Any) -> Any:
                 session.preparer.state.refresh()
                 outcome = session.planner.write(benchmark, _say)
         except OSError as error:
-            failure = PlanError(f"the plan cannot be written: {error}")
+            place = f"{session.checkout.relative(error.filename)}: " if error.filename else ""
+            failure = PlanError(f"the plan cannot be written: {place}{sentence(error)}")
             if error.errno in PASSING:
                 failure.exit_code = EXIT_MAY_PASS
             raise failure from None
@@ -387,6 +393,13 @@ def venv_is_built(session: Session, environment: Environment) -> bool:
 
 def clean_output(session: Session, preparation: Preparation, dryrun: bool) -> None:
     """The clean action of `prepare:<name>`: its files go, the store keeps their content."""
+    from gymbuild.errors import UsageError
+
+    try:
+        session.preparer.check_inside(preparation)
+    except UsageError as error:
+        _say(f"error: {error}")
+        return
     record = session.preparer.record(preparation)
     paths = [path for path, _ in record.outputs] if record is not None else []
     for path in dict.fromkeys([preparation.dataset.jsonl_fpath, *paths]):

@@ -60,9 +60,11 @@ def guarded(function: Callable[[], Any]) -> Any:
         os.dup2(devnull, sys.stdout.fileno())
         return 1
     except OSError as error:
+        from gymbuild.permissions import sentence
+
         sys.stdout.flush()
         place = f"{error.filename}: " if error.filename else ""
-        print(f"error: {place}{error.strerror or error}; outputs are as they were", file=sys.stderr)
+        print(f"error: {place}{sentence(error)}; outputs are as they were", file=sys.stderr)
         return EXIT_MAY_PASS if error.errno in PASSING else EXIT_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

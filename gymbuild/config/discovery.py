@@ -29,7 +29,8 @@ from gymbuild.config.servers import PAIRING_VARIABLE
 from gymbuild.config.yaml_files import parse, read_bytes
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.digests import variable_digest
-from gymbuild.errors import ConfigError
+from gymbuild.errors import ConfigDeniedError, ConfigError
+from gymbuild.permissions import sentence
 from gymbuild.witness import Signature, Witness, signature
 
 FOLDER = "benchmarks"
@@ -147,7 +148,8 @@ def _candidates(
     for root in reader.roots:
         here: dict[str, str] = {}
         top = os.path.join(root, FOLDER)
-        for path in sorted(_yaml_files(top, found), key=lambda path: path.split(os.sep)):
+        denied: dict[str, OSError] = {}
+        for path in sorted(_yaml_files(top, found, denied), key=lambda path: path.split(os.sep)):
             at = reader.signature(path)
             before = previous.candidates.get(path) if previous is not None else None
             if before is not None and before[0] == at:
@@ -159,6 +161,15 @@ def _candidates(
                 found.candidates[path] = (at, declares)
             if declares:
                 here[benchmark_name(os.path.relpath(path, top))] = path
+        for folder, error in denied.items():
+            problem = ConfigDeniedError(
+                f"the folder cannot be looked into, and what benchmarks it has is not known: "
+                f"{sentence(error, folder, writing=False)}.",
+                file=reader.shown(folder),
+            )
+            if folder == top:
+                raise problem
+            found.problems.setdefault(benchmark_name(os.path.relpath(folder, top)), problem)
         for name, path in here.items():
             if name in chosen or name in found.problems:
                 continue
@@ -173,15 +184,21 @@ def _candidates(
     return chosen
 
 
-def _yaml_files(top: str, found: Discovery) -> Iterator[str]:
-    """Every `*.yaml` under a folder, symbolic links followed, names with a leading dot left out."""
+def _yaml_files(top: str, found: Discovery, denied: dict[str, OSError]) -> Iterator[str]:
+    """Every `*.yaml` under a folder, symbolic links followed, names with a leading dot left out.
+
+    Args:
+        top: the folder.
+        found: takes every folder that was scanned.
+        denied: takes the folders that this user may not look into.
+    """
     pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
     while pending:
         folder, above = pending.pop()
         at = time.time_ns()
         # looked up before the scan, so that what changes meanwhile shows
         before = signature(folder)
-        names, files, deeper = scan(folder)
+        names, files, deeper = scan(folder, denied)
         found.folders[folder] = (before, at, names)
         if before is None or before[:2] in above:
             continue
@@ -189,8 +206,15 @@ def _yaml_files(top: str, found: Discovery) -> Iterator[str]:
         pending += [(path, above | {before[:2]}) for path in deeper]
 
 
-def scan(folder: str) -> tuple[tuple[str, ...], list[str], list[str]]:
-    """Of a folder: every name in it, the YAML files that may be configs, and the folders to look into."""
+def scan(
+    folder: str, denied: dict[str, OSError] | None = None
+) -> tuple[tuple[str, ...], list[str], list[str]]:
+    """Of a folder: every name in it, the YAML files that may be configs, and the folders to look into.
+
+    Args:
+        folder: absolute.
+        denied: takes the error where this user may not look into it.
+    """
     names, files, deeper = [], [], []
     try:
         with os.scandir(folder) as entries:
@@ -198,13 +222,25 @@ def scan(folder: str) -> tuple[tuple[str, ...], list[str], list[str]]:
                 names.append(entry.name)
                 if entry.name.startswith("."):
                     continue
-                if entry.is_dir():
+                if _is_folder(entry, denied):
                     deeper.append(entry.path)
                 elif entry.name.endswith(SUFFIX) and entry.name != MANIFEST:
                     files.append(entry.path)
+    except PermissionError as error:
+        if denied is not None:
+            denied[folder] = error
     except OSError:
         pass
     return tuple(sorted(names)), files, deeper
+
+
+def _is_folder(entry: os.DirEntry[str], denied: dict[str, OSError] | None) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a symlink to where this user may not look
+        if denied is not None and isinstance(error, PermissionError):
+            denied[entry.path] = error
+        return False
 
 
 def benchmark_name(relative: str) -> str:
@@ -217,6 +253,8 @@ def declares_one_benchmark(reader: ConfigReader, path: str) -> bool:
     """Whether a file's own text declares exactly one benchmark; a file that does not parse counts as one."""
     try:
         return count_benchmarks(reader.load(path)) == 1
+    except ConfigDeniedError:
+        return True
     except ConfigError:
         pass
     try:

@@ -148,9 +148,12 @@ def save(
         plain: the catalog as `quick` gives it.
 
     Returns:
-        whether it was written.
+        whether it was written. What one user may not read is not written down for others.
     """
-    if not _settled(reader, found):
+    from gymbuild.errors import ConfigDeniedError
+
+    problems = [outcome.problem for outcome in found.outcomes.values()] + list(found.problems.values())
+    if any(isinstance(problem, ConfigDeniedError) for problem in problems) or not _settled(reader, found):
         return False
     numbers: dict[Any, int] = {}
     outcomes = {}

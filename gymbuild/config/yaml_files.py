@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gymbuild.errors import ConfigError
+from gymbuild.errors import ConfigDeniedError, ConfigError
+from gymbuild.permissions import sentence
 from gymbuild.witness import Signature
 
 MAX_BYTES = 2 << 20
@@ -58,6 +59,10 @@ def read_bytes(path: str, shown: str) -> FileText:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(path) from error
+    except PermissionError as error:
+        raise ConfigDeniedError(
+            f"it cannot be read: {sentence(error, path, writing=False)}.", file=shown
+        ) from None
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"it cannot be read: {getattr(error, 'strerror', None) or error}.", file=shown

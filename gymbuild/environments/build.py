@@ -17,6 +17,7 @@ from gymbuild.environments.failure import build_failure
 from gymbuild.environments.uv import plain_variables, run_uv, uv_variables
 from gymbuild.errors import PreparationFailedError, PreparationMayPassError
 from gymbuild.paths import Checkout
+from gymbuild.permissions import DENIED, sentence
 
 MARKER = "gymbuild.json"
 """Written last into a venv: one without it was never finished."""
@@ -112,8 +113,9 @@ def build_environment(
                 )
             _finish(env, venv)
     except OSError as error:
-        raise PreparationMayPassError(
-            module, "environment", f"{env.title} cannot be built in {venv}: {error.strerror or error}."
+        kind = PreparationFailedError if error.errno in DENIED else PreparationMayPassError
+        raise kind(
+            module, "environment", f"{env.title} cannot be built in {venv}: {sentence(error)}."
         ) from error
     return python
 

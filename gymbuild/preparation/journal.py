@@ -7,6 +7,7 @@ journal entry says so. Whatever dies then, the next start finds the entry, and r
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -14,10 +15,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from gymbuild.digests import digest_file
+from gymbuild.errors import UsageError
 from gymbuild.inputs import declared_files
 from gymbuild.locks import held
 from gymbuild.paths import Checkout, file_name
-from gymbuild.store import DamagedObjectError, Store, write_atomically
+from gymbuild.permissions import sentence
+from gymbuild.store import TEMPORARY, DamagedObjectError, Store, fsync_file, write_atomically
 
 
 class Journal:
@@ -55,13 +58,14 @@ class Journal:
             self._store.add(self._checkout.absolute(path), digest)
             beside[path] = digest
         absolute = self._checkout.absolute(output)
-        there = os.path.lexists(absolute)
+        there = _is_there(absolute)
         record = {
             "name": name,
             "output": output,
             "held": there,
             "patterns": list(patterns),
             "beside": beside,
+            "folder": self._folder(output),
             "pid": os.getpid(),
         }
         target = self._held(name)
@@ -69,7 +73,17 @@ class Journal:
         remove(target)  # what an earlier commit left: it must not be taken for the output of now
         write_atomically(self._entry(name), json.dumps(record, sort_keys=True).encode() + b"\n")
         if there:
-            _move(absolute, target)
+            try:
+                _move(absolute, target)
+            except BaseException:
+                if os.path.lexists(absolute):
+                    remove(target)
+                    self._forget(name)
+                raise
+
+    def _folder(self, output: str) -> str:
+        """The folder that an output is really in, relative to the checkout when inside it."""
+        return self._checkout.relative(os.path.realpath(os.path.dirname(self._checkout.absolute(output))))
 
     def held(self, name: str) -> str | None:
         """Where the output of before is kept during a run, or None when there was none."""
@@ -78,9 +92,12 @@ class Journal:
 
     def commit(self, name: str) -> None:
         """The run went well and its result is recorded: forget the entry. What is still held is dropped."""
+        self._forget(name)
+        remove(self._held(name))
+
+    def _forget(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._entry(name))
-        remove(self._held(name))
 
     def roll_back(self, name: str) -> bool:
         """Put everything back as it was before the run.
@@ -90,23 +107,29 @@ class Journal:
 
         Raises:
             OSError: something cannot be put back; the entry stays, and the next start tries again.
+            UsageError: the output's folder is another than when the run began; the same.
         """
         try:
             with open(self._entry(name), encoding="utf-8") as file:
                 record = json.load(file)
         except FileNotFoundError:
             return False
-        except (OSError, ValueError):
+        except ValueError:
             record = None
         if isinstance(record, Mapping):
             self._restore(name, record)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._entry(name))
+        self._forget(name)
         return True
 
     def _restore(self, name: str, record: Mapping[str, object]) -> None:
         output = self._checkout.absolute(str(record["output"]))
         kept = self._held(name)
+        folder = self._folder(str(record["output"]))
+        if record.get("folder", folder) != folder:
+            raise UsageError(
+                f"{record['output']} is in {folder} now, and was in {record['folder']} when the run began; nothing is "
+                "put back there. Make its folder what it was."
+            )
         if os.path.lexists(kept):
             remove(output)
             os.makedirs(os.path.dirname(output), exist_ok=True)
@@ -128,7 +151,8 @@ class Journal:
 
     def _beside(self, output: str, patterns: tuple[str, ...]) -> list[str]:
         found = {path for pattern in patterns for path in declared_files(self._checkout, pattern)}
-        return sorted(found - {output})
+        # what a symlink leads out of the checkout for is nobody's to remove
+        return sorted(path for path in found - {output} if self._checkout.way_out(path) is None)
 
     def recover(self, say: Callable[[str], None]) -> None:
         """Roll back what a process that is gone has left; runs in progress are left alone.
@@ -137,11 +161,20 @@ class Journal:
             say: told what was put back.
         """
         for name in self.unfinished():
-            with held(self._checkout, f"prepare:{name}", blocking=False) as free:
-                if free and self.roll_back(name):
-                    say(
-                        f"prepare:{name}: an earlier run was cut off; what was there before it is back in place"
-                    )
+            try:
+                with held(self._checkout, f"prepare:{name}", blocking=False) as free:
+                    if free and self.roll_back(name):
+                        say(
+                            f"prepare:{name}: an earlier run was cut off; what was there before it is back in place"
+                        )
+            except (OSError, UsageError) as error:
+                # whatever needs that dataset fails by it; the others do not
+                kept = self.held(name)
+                where = f"; it is kept in {self._checkout.relative(kept)}" if kept else ""
+                say(
+                    f"warning: prepare:{name}: an earlier run was cut off, and what was there before it cannot be "
+                    f"put back yet: {sentence(error) if isinstance(error, OSError) else error}{where}"
+                )
 
     def beside(self, name: str) -> list[str]:
         """Digests of the files beside an output that an unfinished run may need back from the store."""
@@ -186,6 +219,19 @@ def displace(checkout: Checkout, path: str, name: str | None = None) -> str:
     return checkout.relative(target)
 
 
+def _is_there(path: str) -> bool:
+    """Whether anything is at `path`.
+
+    Raises:
+        OSError: this user may not look: that is no answer.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def remove(path: str) -> None:
     """Remove a file, a symlink or a folder; nothing there is fine."""
     if os.path.isdir(path) and not os.path.islink(path):
@@ -196,7 +242,35 @@ def remove(path: str) -> None:
 
 
 def _move(source: str, target: str) -> None:
+    """Move a file, a symlink or a folder: whatever dies, the one or the other is there, and whole.
+
+    Raises:
+        OSError: it cannot be moved; the source is as it was, and there is no target.
+    """
     try:
         os.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _move_to_another_file_system(source, target)
+
+
+def _move_to_another_file_system(source: str, target: str) -> None:
+    temporary = target + TEMPORARY
+    try:
+        remove(temporary)
+        if os.path.isdir(source) and not os.path.islink(source):
+            shutil.copytree(source, temporary, symlinks=True)
+        else:
+            shutil.copy2(source, temporary, follow_symlinks=False)
+            if not os.path.islink(temporary):
+                fsync_file(temporary)
+        os.rename(temporary, target)
+    finally:
+        remove(temporary)
+    try:
+        remove(source)
     except OSError:
-        shutil.move(source, target)
+        if not os.path.isdir(source):  # of a folder a part may be gone
+            remove(target)
+        raise

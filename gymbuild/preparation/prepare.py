@@ -12,11 +12,18 @@ from dataclasses import dataclass, field
 from gymbuild.digests import DigestCache, digest_json
 from gymbuild.environments import Environment, build_environment, environment_for, is_built
 from gymbuild.environments import venv_python as environment_python
-from gymbuild.errors import PASSING, GymbuildError, PreparationFailedError, PreparationMayPassError
+from gymbuild.errors import (
+    PASSING,
+    GymbuildError,
+    PreparationFailedError,
+    PreparationMayPassError,
+    UsageError,
+)
 from gymbuild.graph import Preparation
 from gymbuild.inputs import FORMAT, OBSERVED, InputReader, args_path, declared_files, own_outputs
 from gymbuild.locks import held
 from gymbuild.paths import Checkout, file_name
+from gymbuild.permissions import sentence
 from gymbuild.preparation.failures import forget_failure, record_failure
 from gymbuild.preparation.journal import Journal, displace
 from gymbuild.preparation.observe import Observations
@@ -181,6 +188,29 @@ class Preparer:
     def _verdict(self, preparation: Preparation, environment: Environment) -> bool:
         return bool(self.state.get(self._verdict_key(preparation, environment)))
 
+    def check_inside(self, preparation: Preparation) -> None:
+        """Check that what is written for a dataset lies inside the checkout still.
+
+        Its config was checked when it was resolved; a folder may have become a symlink since.
+
+        Raises:
+            UsageError: a folder leads outside; names it.
+        """
+        if self.settings.allow_outside:
+            return
+        output, patterns = preparation.dataset.jsonl_fpath, preparation.dataset.prepare_outputs
+        record = self.record(preparation)
+        paths = {output, *patterns, *(path for path, _ in (record.outputs if record is not None else ()))}
+        paths.update(path for pattern in patterns for path in declared_files(self.checkout, pattern))
+        for path in sorted(paths):
+            link = self.checkout.way_out(path)
+            if link is not None:
+                raise UsageError(
+                    f"{path} leads outside the checkout: {link} is a symbolic link to "
+                    f"{os.path.realpath(self.checkout.absolute(link))}; nothing is written there. Make it a folder of "
+                    "the checkout, or set allow_outside=true."
+                )
+
     def env_needed(self, assessment: Assessment) -> bool:
         """Whether doing what was decided takes an environment that is not there yet."""
         return assessment.decision.state in ("run", "judge") and not is_built(
@@ -201,12 +231,13 @@ class Preparer:
 
         Raises:
             PreparationFailedError: it cannot be made; the output is as it was.
-            GymbuildError: its environment or its args cannot be used.
+            GymbuildError: its environment, its args or its output's folder cannot be used.
         """
         task = f"prepare:{preparation.name}"
         try:
             with self._locks(preparation, say):
                 self.state.refresh()
+                self.check_inside(preparation)
                 remove_temporaries(self.checkout.absolute(preparation.dataset.jsonl_fpath))
                 if self.journal.roll_back(preparation.name):
                     say(f"{task}: an earlier run was cut off; what was there before it is back in place")
@@ -279,8 +310,9 @@ class Preparer:
                 continue
             absolute = self.checkout.absolute(path)
             if os.path.lexists(absolute) and not (found is not None and self.store.has(found)):
+                how = "was changed by hand" if _is_readable(absolute) else "cannot be read"
                 kept = displace(self.checkout, path)
-                say(f"prepare:{preparation.name}: {path} was changed by hand; it is kept as {kept}")
+                say(f"prepare:{preparation.name}: {path} {how}; it is kept as {kept}")
             self.store.restore(digest, absolute)
 
     def _python(self, preparation: Preparation, environment: Environment, say: Say) -> str:
@@ -354,7 +386,13 @@ class Preparer:
             except BaseException:
                 with contextlib.suppress(Exception):
                     self._undo_siblings(preparation, siblings)
-                self.journal.roll_back(preparation.name)
+                try:
+                    self.journal.roll_back(preparation.name)
+                except (OSError, UsageError) as error:
+                    say(
+                        f"warning: prepare:{preparation.name}: {dataset.jsonl_fpath} cannot be put back: "
+                        f"{sentence(error) if isinstance(error, OSError) else error}"
+                    )
                 raise
         except (OutputError, PreparationFailedError) as error:
             failure = (
@@ -505,10 +543,9 @@ class Preparer:
             digest = self.digests.get(kept)
             if digest is not None and (digest == action.outputs[0][1] or self.store.has(digest)):
                 return
+        how = "was not made by a known preparation" if _is_readable(kept) else "could not be read"
         place = displace(self.checkout, kept, output)
-        say(
-            f"prepare:{preparation.name}: {output} was not made by a known preparation; it is kept as {place}"
-        )
+        say(f"prepare:{preparation.name}: {output} {how}; it is kept as {place}")
 
     def _sibling_digests(self, preparation: Preparation) -> dict[str, str | None]:
         """Digests of the other outputs of this script; their content is in the store."""
@@ -581,15 +618,24 @@ class Preparer:
 
     def _disk_error(self, preparation: Preparation, action: str, error: OSError) -> PreparationFailedError:
         place = self.checkout.relative(str(error.filename)) if error.filename else "a file"
-        text = f"{place}: {error.strerror or error}"
+        text = f"{place}: {sentence(error)}"
         if error.errno in PASSING:
             return PreparationMayPassError(preparation.module, action, f"{text}; nothing was lost, try again")
-        return PreparationFailedError(preparation.module, action, f"{text}; the output is as it was")
+        kept = self.journal.held(preparation.name)
+        ends = "the output is as it was"
+        if kept is not None:
+            ends = f"the output of before is kept in {self.checkout.relative(kept)} until it can be put back"
+        return PreparationFailedError(preparation.module, action, f"{text}; {ends}")
 
 
 def _reads_own_output(action: Action) -> bool:
     """Whether a preparation's output was a file that its script only read."""
     return any(item.kind == "data" and item.name == action.outputs[0][0] for item in action.inputs)
+
+
+def _is_readable(path: str) -> bool:
+    """Whether this user may read what is there; what is no file of its own is another matter."""
+    return os.path.islink(path) or not os.path.isfile(path) or os.access(path, os.R_OK)
 
 
 def _outcome(state: str, action: Action | None) -> Outcome:

@@ -27,6 +27,7 @@ from typing import IO, Any, NoReturn
 from gymbuild.errors import PASSING, PreparationFailedError, PreparationMayPassError, UsageError
 from gymbuild.masking import mask, secret_values
 from gymbuild.paths import Checkout
+from gymbuild.permissions import sentence
 from gymbuild.preparation.observe import Observations, inputs_of, read_events
 
 ISOLATED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "isolated.py")
@@ -137,7 +138,7 @@ def run_isolated(run: IsolatedRun, *, show: Callable[[str], object] | None = Non
     except OSError as error:
         kind = PreparationMayPassError if error.errno in PASSING else PreparationFailedError
         place = error.filename or run.checkout.cached("runs")
-        reason = f"cannot write {place}: {error.strerror}; nothing was run"
+        reason = f"cannot write {run.checkout.relative(place)}: {sentence(error)}; nothing was run"
         raise kind(run.module, run.action, reason) from None
     own = (run.checkout.relative(run.expected), *run.outputs)
     try:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gymbuild.permissions import sentence
+
 PREPARE = "prepare"
 IS_CURRENT = "is_prepared_data_current"
 
@@ -48,7 +50,9 @@ def check_script(path: str, args: Mapping[str, Any], *, name: str | None = None)
     except IsADirectoryError:
         return ScriptFacts([f"{name}: the prepare script is a folder"])
     except OSError as error:
-        return ScriptFacts([f"{name}: the prepare script cannot be read: {error.strerror}"])
+        return ScriptFacts(
+            [f"{name}: the prepare script cannot be read: {sentence(error, path, writing=False)}"]
+        )
     return check_source(source, args, name=name)
 
 
