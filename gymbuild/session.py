@@ -340,6 +340,7 @@ class Session:
         if problems:
             return problems, None
         self.environment(preparation)
+        self.preparer.check_inside(preparation)
         return [], self.preparer.assess(preparation, always=self.always)
 
     def _check_settings(self, selection: Selection) -> None:

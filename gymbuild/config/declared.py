@@ -48,7 +48,8 @@ class PathRules:
         self.roots = tuple(roots) or (checkout.root,)
         self.allow_outside = allow_outside
         self.looked_at: dict[str, None] = {}
-        """Absolute paths whose presence in a root decided which root's file is meant."""
+        """Absolute paths that decided: those whose presence in a root told which root's file is meant, and those
+        that led outside."""
         self._contained: dict[str, bool] = {}
 
     def output(self, path: str, key: str, file: str) -> str:
@@ -86,6 +87,10 @@ class PathRules:
         if not absolute.startswith(root.rstrip(os.sep) + os.sep):
             raise self._refused(path, key, file, "is outside the checkout")
         if not self._leads_inside(absolute, root):
+            # once that is mended, the config is looked at again though its text is the same
+            self.looked_at[os.path.dirname(absolute)] = None
+            if os.path.islink(absolute):
+                self.looked_at[absolute] = None
             raise self._refused(path, key, file, "leads outside the checkout through a symbolic link")
 
     def _leads_inside(self, absolute: str, root: str) -> bool:
