@@ -168,8 +168,7 @@ class Planner:
                 say(f"warning: plan:{benchmark.name}: its object in the store was damaged; writing it anew")
         plan = self.make(benchmark)
         old = self._digests.get(state.path)
-        digest = _write(plan, path, None if os.path.islink(path) else old)
-        self._store.add(path, digest)
+        digest = self._write(plan, path, None if os.path.islink(path) else old)
         self._keep_template(benchmark, state)
         self._save(state, digest, len(plan.tasks))
         selected = None if plan.selected is None else len(plan.selected)
@@ -205,6 +204,24 @@ class Planner:
             kept = displace(self.checkout, state.path)
             say(f"{state.path} was not written by gymbuild, or was changed by hand; it is kept as {kept}")
 
+    def _write(self, plan: Plan, path: str, old: str | None) -> str:
+        """Write a plan, a piece at a time, unless the file at `path` has the digest `old` and so is it; its digest.
+
+        It is in the store before it is in its place: whatever dies between that and the record, the next start
+        knows the file for one of ours, not for one that a person wrote.
+        """
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with temporary_beside(path) as temporary:
+            with open(temporary, "wb") as file:
+                digest = digest_chunks(plan.chunks(), file.write)
+                file.flush()
+                if digest != old:
+                    os.fsync(file.fileno())
+            self._store.add(temporary, digest)
+            if digest != old:
+                os.replace(temporary, path)
+        return digest
+
     def _keep_template(self, benchmark: Benchmark, state: PlanState) -> None:
         """Have the prompt template in the store, so that the tasks of this plan can be shown again later."""
         template, digest = benchmark.dataset.prompt_config, state.facts["prompt template"]
@@ -218,20 +235,6 @@ class Planner:
         self._state.put([("plan:" + state.path, record), ("planned:" + digest, record)])
         with contextlib.suppress(OSError):
             self._digests.save()  # only time is lost
-
-
-def _write(plan: Plan, path: str, old: str | None) -> str:
-    """Write a plan, a piece at a time, unless the file at `path` has the digest `old` and so is it; its digest."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with temporary_beside(path) as temporary:
-        with open(temporary, "wb") as file:
-            digest = digest_chunks(plan.chunks(), file.write)
-            file.flush()
-            if digest != old:
-                os.fsync(file.fileno())
-        if digest != old:
-            os.replace(temporary, path)
-    return digest
 
 
 def plan_key(facts: Mapping[str, Any]) -> str:
