@@ -10,6 +10,7 @@ from typing import Any
 from gymbuild.commands.base import GymbuildCommand
 from gymbuild.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
 from gymbuild.paths import file_name
+from gymbuild.permissions import sentence
 from gymbuild.session import Session
 from gymbuild.store import write_atomically
 
@@ -143,7 +144,7 @@ def _compare(session: Session, name: str, path: str) -> Finding | None:
         count = tasks_text(len(parse_plan(data, made).tasks))
         return Finding(path, f"{path}: is not there, and plan:{name} has {count}", data)
     except OSError as error:
-        return Finding(path, f"{path}: cannot be read: {error.strerror}", data)
+        return Finding(path, f"{path}: cannot be read: {sentence(error, writing=False)}", data)
     if kept == data:
         return None
     new = parse_plan(data, made)
@@ -192,7 +193,7 @@ def _report(findings: list[Finding], same: int, code: int, *, update: bool) -> i
             try:
                 write_atomically(os.path.abspath(finding.path), finding.new)
             except OSError as error:
-                raise PlanError(f"{finding.path}: cannot be written: {error.strerror}") from None
+                raise PlanError(f"{finding.path}: cannot be written: {sentence(error)}") from None
     left = len(findings) - len(different)
     counts = [
         (same, "the same"),

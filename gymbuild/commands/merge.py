@@ -10,6 +10,7 @@ from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.errors import PlanError, UsageError
+from gymbuild.permissions import sentence
 from gymbuild.session import Session
 
 _SHARD = re.compile(r"(.+)\.shard-(\d+)-of-(\d+)\.json")
@@ -55,7 +56,7 @@ class Merge(GymbuildCommand):
         try:
             write_atomically(os.path.abspath(options["output"]), plan.to_bytes())
         except OSError as error:
-            raise PlanError(f"{options['output']}: cannot be written: {error.strerror}") from None
+            raise PlanError(f"{options['output']}: cannot be written: {sentence(error)}") from None
         print(f"{options['output']}  {tasks_text(len(plan.tasks))}")
         return 0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.errors import PlanError, UsageError
+from gymbuild.permissions import sentence
 from gymbuild.session import Session
 
 
@@ -69,7 +70,7 @@ class Shard(GymbuildCommand):
             try:
                 write_atomically(os.path.abspath(path), shard.to_bytes())
             except OSError as error:
-                raise PlanError(f"{path}: cannot be written: {error.strerror}") from None
+                raise PlanError(f"{path}: cannot be written: {sentence(error)}") from None
             total = sum(sizes[task_id] for task_id, _ in shard.tasks) if sizes else 0
             print(f"{path}  {tasks_text(len(shard.tasks))}" + (f", {size_text(total)}" if sizes else ""))
         return 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.errors import PlanError
+from gymbuild.permissions import sentence
 from gymbuild.plan.rows import RowError, any_size, kind
 
 
@@ -53,7 +54,9 @@ def load_prompt(path: str) -> Prompt:
         with open(path, "rb") as file:
             data = yaml.safe_load(file)
     except OSError as error:
-        raise PlanError(f"{path}: the prompt template cannot be read: {error.strerror}") from None
+        raise PlanError(
+            f"{path}: the prompt template cannot be read: {sentence(error, writing=False)}"
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark is not None else path

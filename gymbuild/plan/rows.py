@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from gymbuild.errors import PlanError
+from gymbuild.permissions import sentence
 
 ID_KEYS = ("task_id", "problem_id", "instance_id")
 """Where a row's own id is looked for; the first that is not null counts."""
@@ -82,7 +83,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 def unreadable(path: str, error: OSError) -> PlanError:
     """The error for a prepared file that cannot be read."""
-    return PlanError(f"{path}: the prepared file cannot be read: {error.strerror}")
+    return PlanError(f"{path}: the prepared file cannot be read: {sentence(error, writing=False)}")
 
 
 def parse_row(line: bytes) -> dict[str, Any]:

@@ -296,3 +296,27 @@ def test_a_folder_of_environments_that_may_not_be_written(built: Tree) -> None:
     with mode(venvs, 0o500):
         check_said(build(built, "plan", code=76), str(venvs))
         assert word(built) == "first"
+
+
+def test_kept_plans_that_may_not_be_written_or_read(built: Tree) -> None:
+    build(built, "check", "--update", "plans_dir=plans")
+    folder = built.path("plans")
+    edit(built, "second")
+    with mode(folder, 0o500):
+        check_said(build(built, "check", "--update", "plans_dir=plans", code=1), str(folder))
+        assert "first 0" in (folder / "alpha.json").read_text()
+    with mode(folder / "alpha.json", 0):
+        said = build(built, "check", "plans_dir=plans", code=1)
+        check_said(said, str(folder / "alpha.json"))
+        assert "plans/alpha.json: cannot be read" in said
+    build(built, "check", "--update", "plans_dir=plans")
+    assert "second 0" in (folder / "alpha.json").read_text()
+
+
+def test_a_prompt_template_that_may_not_be_read(tree: Tree) -> None:
+    tree.write("benchmarks/prompt.yaml", "user: 'say {question}'\n")
+    tree.benchmark("alpha", dataset="prompt_config: benchmarks/prompt.yaml")
+    with mode(tree.path("benchmarks/prompt.yaml"), 0):
+        check_said(build(tree, "plan", code=1), str(tree.path("benchmarks/prompt.yaml")))
+    build(tree, "plan")
+    assert tree.count()["alpha"] == 1

@@ -36,7 +36,8 @@ TAIL = """
   only saves hashing: device, inode, size, mtime and ctime have to be the very ones that a file was hashed under, and
   that `stat` must have been old enough then that no second change could hide behind it.
 - Else it is **restored** when the store has a preparation with exactly these inputs. What a person has changed by hand is
-  kept under `.cache/displaced/` first.
+  kept under `.cache/displaced/` first. An output that is read-only is replaced all the same: to keep what you wrote
+  in one, commit it under another name.
 - Else its script **runs**. If the bytes come out the same, what is made from them stays (early cut-off).
 - `gymbuild why prepare:NAME` says which of these, and because of what; `gymbuild inputs prepare:NAME` lists the inputs.
 
