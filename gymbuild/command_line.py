@@ -11,6 +11,7 @@ from doit.doit_cmd import DoitMain
 
 from gymbuild import tasks
 from gymbuild.commands import COMMANDS
+from gymbuild.errors import EXIT_USAGE
 
 CREATORS = ("task_venv", "task_prepare", "task_validate", "task_plan")
 
@@ -28,14 +29,31 @@ def run_doit(root: str, arguments: list[str]) -> int:
         the exit code.
     """
     os.chdir(root)
+    words = [word for word in arguments if not word.startswith("-") and "=" not in word]
+    if "" in words and words[0] != "rows":
+        print("error: an empty word on the command line names no task and no file", file=sys.stderr)
+        return EXIT_USAGE
     loader: Any = DodoTaskLoader() if _has_dodo() else ModuleTaskLoader(_namespace())
-    main = DoitMain(loader, config_filenames=_config_files(), extra_config=doit_config())
+    main = _Main(loader, config_filenames=_config_files(), extra_config=doit_config())
     main.BIN_NAME = "gymbuild"
     try:
         return int(main.run(arguments) or 0)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+class _Main(DoitMain):  # type: ignore[misc]
+    """doit's main program, for command lines with an empty word too, which is a task id like others."""
+
+    def process_args(self, cmd_args: list[str]) -> list[str]:
+        """The words that are no settings; doit looks at the first character of each."""
+        words: list[str] = super().process_args([word or _EMPTY for word in cmd_args])
+        return ["" if word == _EMPTY else word for word in words]
+
+
+_EMPTY = "\0"
+"""Stands for an empty word: no real one has this character."""
 
 
 def doit_config() -> dict[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from gymbuild.errors import (
     PreparationFailedError,
 )
 from gymbuild.session import Session
+from gymbuild.text import safe
 
 
 def words_of_command_line() -> list[str]:
@@ -50,7 +51,7 @@ def guarded(function: Callable[[], Any]) -> Any:
         return function()
     except GymbuildError as error:
         sys.stdout.flush()
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {safe(str(error))}", file=sys.stderr)
         return error.exit_code
     except PreparationFailedError as error:
         print(f"error: {error}", file=sys.stderr)

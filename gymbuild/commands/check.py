@@ -13,6 +13,7 @@ from gymbuild.paths import file_name
 from gymbuild.permissions import sentence
 from gymbuild.session import Session
 from gymbuild.store import write_atomically
+from gymbuild.text import safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def _report(findings: list[Finding], same: int, code: int, *, update: bool) -> i
     if findings:
         print()
     for finding in findings:
-        print(finding.text)
+        print(safe(finding.text))
     different = [finding for finding in findings if finding.new is not None]
     if update:
         for finding in different:

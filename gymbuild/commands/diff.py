@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.session import Session
+from gymbuild.text import visible
 
 if TYPE_CHECKING:
     from gymbuild.plan.diff import PlanDiff
@@ -73,9 +74,13 @@ class Diff(GymbuildCommand):
             print(json.dumps(document, indent=2, ensure_ascii=False))
         else:
             for name in only_old:
-                print(f"{name}: only in {old.title} ({tasks_text(len(old.plans[name].tasks))})")
+                print(
+                    f"{visible(name)}: only in {visible(old.title)} ({tasks_text(len(old.plans[name].tasks))})"
+                )
             for name in only_new:
-                print(f"{name}: only in {new.title} ({tasks_text(len(new.plans[name].tasks))})")
+                print(
+                    f"{visible(name)}: only in {visible(new.title)} ({tasks_text(len(new.plans[name].tasks))})"
+                )
             for title, _, _, diff in found:
                 print(diff_text(title, diff))
             if not differs and not old.one:
@@ -97,13 +102,37 @@ def with_rows(kept: KeptRows, diff: PlanDiff, old: Plan, new: Plan, *, every_val
         new: the new plan.
         every_value: keep the values of all of them, for a program; else of those that a person may be shown.
     """
-    from gymbuild.plan.diff import with_fields
+    from gymbuild.plan.diff import with_fields, with_rows_of_another_id
 
-    if not diff.changed:
+    moved = bool(diff.added and diff.removed)
+    if not diff.changed and not moved:
         return diff
-    before = kept.scan(old, {change.task_id: change.old for change in diff.changed})
-    after = kept.scan(new, {change.task_id: change.new for change in diff.changed})
-    return with_fields(diff, _paired(before, after), values=None if every_value else _VALUES)
+    removed: dict[str, str] = _digests(old, diff.removed) if moved else {}
+    added: dict[str, str] = _digests(new, diff.added) if moved else {}
+    gone: dict[bytes, list[str]] = {}
+    come: dict[bytes, list[str]] = {}
+    before = kept.scan(old, {**{change.task_id: change.old for change in diff.changed}, **removed})
+    after = kept.scan(new, {**{change.task_id: change.new for change in diff.changed}, **added})
+    pairs = _paired(_set_aside(before, removed, gone), _set_aside(after, added, come))
+    diff = with_fields(diff, pairs, values=None if every_value else _VALUES)
+    return with_rows_of_another_id(diff, gone, come)
+
+
+def _digests(plan: Plan, ids: Iterable[str]) -> dict[str, str]:
+    return {task_id: plan.tasks.find(task_id) or "" for task_id in ids}
+
+
+def _set_aside(
+    rows: Iterator[ReceivedRow], ids: Container[str], aside: dict[bytes, list[str]]
+) -> Iterator[ReceivedRow]:
+    """The rows of other tasks than `ids`, whose own are kept in `aside` by what they are without their id."""
+    from gymbuild.plan.diff import without_id
+
+    for row in rows:
+        if row.task_id in ids:
+            aside.setdefault(without_id(row.task_input), []).append(row.task_id)
+        else:
+            yield row
 
 
 def _paired(old: Iterator[ReceivedRow], new: Iterator[ReceivedRow]) -> Iterator[tuple[str, Any, Any]]:

@@ -12,6 +12,7 @@ from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.errors import PlanError, UsageError
 from gymbuild.permissions import sentence
 from gymbuild.session import Session
+from gymbuild.text import visible
 
 _SHARD = re.compile(r"(.+)\.shard-(\d+)-of-(\d+)\.json")
 
@@ -57,7 +58,7 @@ class Merge(GymbuildCommand):
             write_atomically(os.path.abspath(options["output"]), plan.to_bytes())
         except OSError as error:
             raise PlanError(f"{options['output']}: cannot be written: {sentence(error)}") from None
-        print(f"{options['output']}  {tasks_text(len(plan.tasks))}")
+        print(f"{visible(options['output'])}  {tasks_text(len(plan.tasks))}")
         return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -13,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.errors import GymbuildError, PlanError, SelectionError, UsageError
 from gymbuild.session import Session
+from gymbuild.text import LONGEST_ID, clipped, quoted, safe
 
 if TYPE_CHECKING:
     from gymbuild.plan.show import ReceivedRow
 
 _SHOWN = 3
 """How many tasks are shown when neither ids nor a limit is given."""
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal would act on: control characters but tab and line feed, and those that turn the direction."""
 
 
 class Rows(GymbuildCommand):
@@ -54,7 +52,7 @@ class Rows(GymbuildCommand):
         limit = options["limit"]
         if limit < 0:
             limit = 0 if options["json"] or ids else _SHOWN
-        if os.path.isfile(words[0]):
+        if words[0] == "-" or (os.path.exists(words[0]) and not os.path.isdir(words[0])):
             found, total = _of_plan(session, words[0], ids)
         else:
             found, total = _of_benchmark(session, words[0], ids), None
@@ -109,11 +107,12 @@ def _of_plan(session: Session, path: str, ids: list[str]) -> tuple[Iterator[Rece
         plan = read_plan(path)
     except PlanError as error:
         raise UsageError(str(error)) from None
+    path = "standard input" if path == "-" else path
     digests = dict(plan.tasks)
     for task_id in ids:
         if task_id not in digests:
             raise SelectionError(
-                f"{path}: {plan.benchmark} has no task {task_id!r}{_nearest(task_id, digests)}"
+                f"{path}: {plan.benchmark} has no task {quoted(task_id)}{_nearest(task_id, digests)}"
             )
     wanted = {task_id: digests[task_id] for task_id in ids} if ids else digests
     rows = KeptRows(session).scan(plan, wanted)
@@ -127,6 +126,8 @@ def _of_plan(session: Session, path: str, ids: list[str]) -> tuple[Iterator[Rece
 def _some(rows: Iterator[ReceivedRow], text: str, wanted: dict[str, str]) -> Iterator[ReceivedRow]:
     """The rows as they come; an error when there is none at all."""
     first = next(rows, None)
+    if first is None and not wanted:
+        return rows
     if first is None:
         raise PlanError(f"{text} all {len(wanted):,}")
     return _after(first, rows)
@@ -142,15 +143,18 @@ def _in_order(rows: Iterator[ReceivedRow], ids: list[str], text: str) -> Iterato
     found = {row.task_id: row for row in rows}
     absent = [task_id for task_id in dict.fromkeys(ids) if task_id not in found]
     if absent:
-        raise SelectionError(f"{text} {', '.join(map(repr, absent[:10]))}{' …' if len(absent) > 10 else ''}")
+        raise SelectionError(
+            f"{text} {', '.join(map(quoted, absent[:10]))}{' …' if len(absent) > 10 else ''}"
+        )
     return iter([found[task_id] for task_id in dict.fromkeys(ids)])
 
 
 def _nearest(task_id: str, there: dict[str, str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(task_id, islice(there, 10_000), n=3, cutoff=0.5)
-    return f"; the nearest are {', '.join(map(repr, near))}" if near else ""
+    short = (other for other in islice(there, 10_000) if len(other) <= LONGEST_ID)
+    near = difflib.get_close_matches(clipped(task_id), short, n=3, cutoff=0.5)
+    return f"; the nearest are {', '.join(map(quoted, near))}" if near else ""
 
 
 def _is_stale(session: Session, name: str) -> bool:
@@ -180,8 +184,3 @@ def _print_text(rows: Iterator[ReceivedRow]) -> int:
         print(("\n\n" if count else "") + safe(render_row(row)))
         count += 1
     return count
-
-
-def safe(text: str) -> str:
-    """`text` with what a terminal would act on as `\\u…`."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -9,6 +9,7 @@ from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.errors import PlanError, UsageError
 from gymbuild.permissions import sentence
 from gymbuild.session import Session
+from gymbuild.text import visible
 
 
 class Shard(GymbuildCommand):
@@ -72,7 +73,10 @@ class Shard(GymbuildCommand):
             except OSError as error:
                 raise PlanError(f"{path}: cannot be written: {sentence(error)}") from None
             total = sum(sizes[task_id] for task_id, _ in shard.tasks) if sizes else 0
-            print(f"{path}  {tasks_text(len(shard.tasks))}" + (f", {size_text(total)}" if sizes else ""))
+            print(
+                f"{visible(path)}  {tasks_text(len(shard.tasks))}"
+                + (f", {size_text(total)}" if sizes else "")
+            )
         return 0
 
 
@@ -80,9 +84,9 @@ def shard_name(plan: str, number: int, of: int) -> str:
     """The file name of a shard.
 
     Args:
-        plan: the plan file that is split.
+        plan: the plan file that is split; `-` is standard input.
         number: from 1.
         of: how many shards there are; numbers are padded to its width, so that names sort as numbers do.
     """
-    stem = os.path.basename(plan).removesuffix(".json")
+    stem = "stdin" if plan == "-" else os.path.basename(plan).removesuffix(".json")
     return f"{stem}.shard-{number:0{len(str(of))}d}-of-{of}.json"

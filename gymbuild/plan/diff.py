@@ -8,21 +8,27 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from gymbuild.plan.plan import Plan
-from gymbuild.plan.rows import any_size, canonical_bytes
+from gymbuild.plan.rows import ID_KEYS, any_size, canonical_bytes
+from gymbuild.text import clipped, id_text, visible
 
 _SHOWN_IDS = 10
 """How many ids a line of the text lists."""
 _SHOWN_TASKS = 3
 """Of how many changed tasks the text shows the fields with their values."""
+_KINDS = 100
+"""For how many different sets of changed fields the values of one task are kept."""
 _SHOWN_FIELDS = 5
 """How many fields of one task the text shows."""
 _EXCERPT = 72
 """Characters of a value that the text shows."""
+_LONGEST_PATH = 160
+"""Characters of the path of a field that the text shows."""
 _BEFORE = 24
 """Characters of an excerpt that come before the first difference."""
 
@@ -64,10 +70,15 @@ class PlanDiff:
     renamed: tuple[tuple[str, str], ...]
     """Tasks with the same digest under another id: the old id, the new id."""
     changed: tuple[Change, ...]
+    renamed_in_row: tuple[tuple[str, str], ...] = ()
+    """Tasks whose rows state another id and are the same otherwise, so that their digests differ; the old id, the
+    new id. Known only where both rows are still to be found; until then these are removed and added."""
 
     def __bool__(self) -> bool:
         """Whether anything changed."""
-        return bool(self.facts or self.added or self.removed or self.renamed or self.changed)
+        return bool(
+            self.facts or self.added or self.removed or self.renamed or self.changed or self.renamed_in_row
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All of it, as plain values."""
@@ -81,6 +92,7 @@ class PlanDiff:
             "added": list(self.added),
             "removed": list(self.removed),
             "renamed": [{"old": old, "new": new} for old, new in self.renamed],
+            "renamed_in_row": [{"old": old, "new": new} for old, new in self.renamed_in_row],
             "changed": [
                 {
                     "task_id": change.task_id,
@@ -100,6 +112,7 @@ class PlanDiff:
             "added": len(self.added),
             "removed": len(self.removed),
             "renamed": len(self.renamed),
+            "renamed_in_row": len(self.renamed_in_row),
             "changed": len(self.changed),
         }
 
@@ -160,24 +173,64 @@ def with_fields(
     Args:
         diff: from `compare`.
         pairs: task ids with the task inputs that the old and the new plan have; taken one by one.
-        values: for how many of the changed tasks the values are kept, the first ones; None for all. Of the others,
-            which may be millions, only the paths are.
+        values: for how many of the changed tasks the values are kept, the first ones, and beside them one of
+            every other set of fields that changed together; None for all. Of the others, which may be millions, only
+            the paths are.
     """
     with_values = {change.task_id for change in diff.changed[:values]}
     fields: dict[str, tuple[FieldChange, ...]] = {}
     known: dict[tuple[str, ...], tuple[FieldChange, ...]] = {}
+    firsts: dict[tuple[str, ...], tuple[str, tuple[FieldChange, ...]]] = {}
     for task_id, before, after in pairs:
         changes = field_changes(before, after)
         if task_id not in with_values:
             paths = tuple(change.path for change in changes)
+            first = firsts.get(paths)
+            if task_id < first[0] if first is not None else len(firsts) < _KINDS:
+                firsts[paths] = (task_id, changes)
             changes = known.setdefault(paths, tuple(FieldChange(path, None, None) for path in paths))
         fields[task_id] = changes
+    shown = {
+        tuple(change.path for change in changes)
+        for task_id, changes in fields.items()
+        if task_id in with_values
+    }
+    fields.update(first for paths, first in firsts.items() if paths not in shown)
     return dataclasses.replace(
         diff,
         changed=tuple(
             dataclasses.replace(change, fields=fields.get(change.task_id)) for change in diff.changed
         ),
     )
+
+
+def with_rows_of_another_id(
+    diff: PlanDiff, removed: Mapping[bytes, list[str]], added: Mapping[bytes, list[str]]
+) -> PlanDiff:
+    """The same with removed and added tasks paired whose rows are the same but for the id that they state.
+
+    Args:
+        diff: from `compare`.
+        removed: by what `without_id` gives for a row, the removed tasks that have it.
+        added: the same of the added tasks.
+    """
+    pairs = []
+    for body, old_ids in removed.items():
+        pairs += list(zip(sorted(old_ids), sorted(added.get(body, ())), strict=False))
+    gone, come = {old_id for old_id, _ in pairs}, {new_id for _, new_id in pairs}
+    return dataclasses.replace(
+        diff,
+        added=tuple(task_id for task_id in diff.added if task_id not in come),
+        removed=tuple(task_id for task_id in diff.removed if task_id not in gone),
+        renamed_in_row=tuple(sorted(pairs)),
+    )
+
+
+def without_id(task_input: Mapping[str, Any]) -> bytes:
+    """The digest of a task input without the field that states its id."""
+    stated = next((key for key in ID_KEYS if task_input.get(key) is not None), None)
+    rest = {key: value for key, value in task_input.items() if key != stated}
+    return sha256(canonical_bytes(rest)).digest()
 
 
 def field_changes(before: Any, after: Any) -> tuple[FieldChange, ...]:
@@ -232,6 +285,9 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+_RENAMED_IN_ROW = "renamed in their rows"
+
+
 # -- for people --------------------------------------------------------------------------------------------------
 
 
@@ -242,34 +298,94 @@ def diff_text(title: str, diff: PlanDiff) -> str:
         title: of the plan.
         diff: what changed in it.
     """
-    lines = [f"{title}: {headline(diff)}"]
+    lines = [f"{visible(title)}: {headline(diff)}"]
     for name, before, after in diff.facts:
         lines.append(f"  {name}: {_fact(before)} → {_fact(after)}")
     lines += _ids("+", "added", diff.added)
     lines += _ids("-", "removed", diff.removed)
-    lines += _ids("=", "renamed", [f"{visible(old)} → {visible(new)}" for old, new in diff.renamed])
+    lines += _ids("=", "renamed", diff.renamed)
+    lines += _ids("=", _RENAMED_IN_ROW + ", which are the same otherwise", diff.renamed_in_row)
     lines += _ids("~", "changed", [change.task_id for change in diff.changed])
     fields = diff.field_counts()
     if fields:
-        shown = [f"{visible(path)} ({count:,})" for path, count in list(fields.items())[:_SHOWN_IDS]]
+        shown = [
+            f"{visible(clipped(path, _LONGEST_PATH))} ({count:,})"
+            for path, count in list(fields.items())[:_SHOWN_IDS]
+        ]
         lines.append(f"      in {', '.join(shown)}{_more(len(fields))}")
     known = [change for change in diff.changed if change.fields is not None]
-    for change in known[:_SHOWN_TASKS]:
+    for change, likewise in _examples(known):
         lines += _change_lines(change)
+        if likewise:
+            lines.append(
+                f"      and the same field{'s' * (len(change.fields or ()) != 1)} in {likewise:,} more"
+            )
     if len(known) < len(diff.changed):
         count = len(diff.changed) - len(known)
         lines.append(
-            f"      which fields changed is not known for {count:,} of them: "
-            "their old or new rows are not in the store any more"
+            f"      which fields changed is not known for {count:,} of them: their old or their new rows are "
+            "neither in the prepared file nor in the store"
         )
     return "\n".join(lines)
+
+
+def _examples(known: Sequence[Change]) -> list[tuple[Change, int]]:
+    """The changed tasks that are shown, and after how many like them: the same fields in how many more.
+
+    One for each of the most frequent sets of changed fields, so that what is odd is seen beside what was done to all;
+    then those that say something else about the same fields, while there is room.
+    """
+    kinds: dict[tuple[str, ...], list[Change]] = {}
+    for change in known:
+        kinds.setdefault(tuple(field.path for field in change.fields or ()), []).append(change)
+    groups = sorted(kinds.values(), key=lambda group: -len(group))[:_SHOWN_TASKS]
+    # the one whose values were kept comes first, where there is one
+    shown = [[next((change for change in group if _has_values(change)), group[0])] for group in groups]
+    room = _SHOWN_TASKS - len(groups)
+    for group, chosen in zip(groups, shown, strict=True):
+        edits = {_edits(chosen[0])}
+        for change in group:
+            if room and _has_values(change) and _edits(change) not in edits:
+                edits.add(_edits(change))
+                chosen.append(change)
+                room -= 1
+    found = []
+    for group, chosen in zip(groups, shown, strict=True):
+        found += [(change, 0) for change in chosen[:-1]]
+        found.append((chosen[-1], len(group) - len(chosen)))
+    return found
+
+
+def _has_values(change: Change) -> bool:
+    return any(field.before is not None or field.after is not None for field in change.fields or ())
+
+
+def _edits(change: Change) -> tuple[tuple[str, str | None, str | None], ...]:
+    """What was put in the place of what, field by field, without what stayed around it."""
+    return tuple((field.path, *_middle(field.before, field.after)) for field in change.fields or ())
+
+
+def _middle(before: str | None, after: str | None) -> tuple[str | None, str | None]:
+    if before is None or after is None:
+        return before, after
+    start = _same_start(before, after)
+    one, other = before[start:], after[start:]
+    end = _same_start(one[::-1], other[::-1])
+    return one[: len(one) - end], other[: len(other) - end]
+
+
+def _same_start(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    differs = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differs, min(len(one), len(other)))
 
 
 def headline(diff: PlanDiff) -> str:
     """The counts in one line."""
     if not diff:
         return f"the same {tasks_text(diff.new_tasks)}"
-    counts = ", ".join(f"{count:,} {word}" for word, count in diff.counts().items() if count)
+    words = {"renamed_in_row": _RENAMED_IN_ROW}
+    counts = ", ".join(f"{count:,} {words.get(name, name)}" for name, count in diff.counts().items() if count)
     total = (
         tasks_text(diff.new_tasks)
         if diff.old_tasks == diff.new_tasks
@@ -285,13 +401,17 @@ def tasks_text(count: int) -> str:
 
 def _change_lines(change: Change) -> list[str]:
     assert change.fields is not None
-    lines = [f"      {visible(change.task_id)}"]
+    lines = [f"      {id_text(change.task_id)}"]
     for field in change.fields[:_SHOWN_FIELDS]:
         if field.before is None and field.after is None:
-            lines.append(f"        {visible(field.path)}")
+            lines.append(f"        {visible(clipped(field.path, _LONGEST_PATH))}")
             continue
         before, after = excerpts(field.before, field.after)
-        lines += [f"        {visible(field.path)}", f"          - {before}", f"          + {after}"]
+        lines += [
+            f"        {visible(clipped(field.path, _LONGEST_PATH))}",
+            f"          - {before}",
+            f"          + {after}",
+        ]
     if len(change.fields) > _SHOWN_FIELDS:
         lines.append(f"        and {len(change.fields) - _SHOWN_FIELDS:,} more fields")
     return lines
@@ -301,12 +421,7 @@ def excerpts(before: str | None, after: str | None) -> tuple[str, str]:
     """Two values cut to where they first differ; (not there) for None."""
     if before is None or after is None:
         return _cut(before, 0), _cut(after, 0)
-    same = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        same += 1
-    start = max(0, same - _BEFORE) if max(len(before), len(after)) > _EXCERPT else 0
+    start = max(0, _same_start(before, after) - _BEFORE) if max(len(before), len(after)) > _EXCERPT else 0
     return _cut(before, start), _cut(after, start)
 
 
@@ -317,24 +432,14 @@ def _cut(text: str | None, start: int) -> str:
     return ("…" if start else "") + visible(text[start:end]) + ("…" if len(text) > end else "")
 
 
-def visible(text: str) -> str:
-    """`text` with characters that a terminal would act on, or not show, as `\\u…`."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 0x10000
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )
-
-
-def _ids(sign: str, word: str, ids: Sequence[str]) -> list[str]:
+def _ids(sign: str, word: str, ids: Sequence[str | tuple[str, str]]) -> list[str]:
     if not ids:
         return []
-    return [f"  {sign} {len(ids):,} {word}: {', '.join(map(visible, ids[:_SHOWN_IDS]))}{_more(len(ids))}"]
+    texts = [
+        id_text(found) if isinstance(found, str) else " → ".join(map(id_text, found))
+        for found in ids[:_SHOWN_IDS]
+    ]
+    return [f"  {sign} {len(ids):,} {word}: {', '.join(texts)}{_more(len(ids))}"]
 
 
 def _more(count: int) -> str:
@@ -345,5 +450,5 @@ def _fact(value: Any) -> str:
     if value is None:
         return "every task"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(visible, value[:_SHOWN_IDS])) + _more(len(value)) + "]"
-    return visible(str(value))
+        return "[" + ", ".join(map(id_text, value[:_SHOWN_IDS])) + _more(len(value)) + "]"
+    return id_text(str(value))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from gymbuild.plan.digesting import DIGEST_SIZE, MOST_SHOWN, Lines, Rows, Rules,
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.provenance import gym_commit, gym_version
 from gymbuild.plan.reading import read_rows
-from gymbuild.plan.rows import lines_of
+from gymbuild.plan.rows import kind, lines_of
+from gymbuild.text import clipped, quoted
 
 __all__ = ["SCHEMA", "Plan", "Tasks", "build_plan", "gym_commit", "gym_version", "parse_plan", "read_plan"]
 
@@ -287,7 +289,7 @@ def _not_unique(jsonl: str, twice: dict[str, list[int]]) -> str:
     wanted = sorted({row for task_id in shown for row in twice[task_id][:3]})
     lines = _lines_of_rows(jsonl, wanted)
     said = ", ".join(
-        f"{task_id!r} (rows {', '.join(str(lines[row]) for row in twice[task_id][:3])}"
+        f"{quoted(task_id)} (rows {', '.join(str(lines[row]) for row in twice[task_id][:3])}"
         f"{' …' if len(twice[task_id]) > 3 else ''})"
         for task_id in shown
     )
@@ -314,21 +316,29 @@ def _rows_have(lines: Lines) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:MOST_SHOWN])) + (" …" if len(names) > MOST_SHOWN else "")
+    return ", ".join(map(quoted, names[:MOST_SHOWN])) + (" …" if len(names) > MOST_SHOWN else "")
 
 
-def read_plan(path: str) -> Plan:
+def read_plan(path: str, name: str | None = None) -> Plan:
     """Read a plan file.
+
+    Args:
+        path: the file; `-` is standard input.
+        name: what to call it in errors; default `path`.
 
     Raises:
         PlanError: it cannot be read, or is no plan.
     """
+    name = name or ("standard input" if path == "-" else path)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        if path == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
     except OSError as error:
-        raise PlanError(f"{path}: the plan cannot be read: {error.strerror}") from None
-    return parse_plan(data, path)
+        raise PlanError(f"{name}: the plan cannot be read: {error.strerror}") from None
+    return parse_plan(data, name)
 
 
 def parse_plan(data: bytes, name: str) -> Plan:
@@ -342,37 +352,92 @@ def parse_plan(data: bytes, name: str) -> Plan:
         PlanError: it is no plan.
     """
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"{name}: is no plan: not JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        found = document.get("schema") if isinstance(document, dict) else None
-        raise PlanError(f"{name}: is no plan: schema must be {SCHEMA!r}, and is {found!r}")
+        return _plan_of(data)
+    except _NoPlanError as error:
+        raise PlanError(f"{name}: is no plan: {error}") from None
+
+
+class _NoPlanError(Exception):
+    """What keeps some bytes from being a plan."""
+
+
+def _plan_of(data: bytes) -> Plan:
     try:
-        tasks = document["tasks"]
-        tasksets = {task["task_id"]["taskset"] for task in tasks}
-        pairs = [(task["task_id"]["task_id"], task["digest"]) for task in tasks]
-        selected = document["selected_task_ids"]
-        plan = Plan(
-            document["benchmark"]["name"],
-            tuple(document["benchmark"]["config_paths"]),
-            document["gym"]["version"],
-            document["gym"]["commit"],
-            next(iter(tasksets), document["benchmark"]["name"]),
-            Tasks([], b""),
-            None if selected is None else tuple(selected),
-        )
-    except (KeyError, TypeError) as error:
-        raise PlanError(f"{name}: is no plan: {error} is missing or of another kind") from None
-    if len(tasksets) > 1:
-        raise PlanError(f"{name}: a plan has one taskset, and this has {_some(sorted(map(str, tasksets)))}")
-    for task_id, digest in pairs:
-        if not isinstance(task_id, str) or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise PlanError(f"{name}: is no plan: task {task_id!r} has the digest {digest!r}")
-    texts = (plan.benchmark, plan.taskset, plan.gym_version, *plan.config_paths, *(plan.selected or ()))
-    if not all(isinstance(text, str) for text in texts):
-        raise PlanError(f"{name}: is no plan: a name, a path or a version is no text")
-    unique = sorted({task_id for task_id, _ in pairs})
-    if len(unique) != len(pairs):
-        raise PlanError(f"{name}: is no plan: task ids are not unique")
-    return Plan(**{**_fields(plan), "tasks": Tasks.of(pairs)})
+        document = json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _NoPlanError(f"not UTF-8 (byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise _NoPlanError(f"not JSON ({error})") from None
+    except (ValueError, RecursionError):
+        raise _NoPlanError("it holds a number or a nesting that no plan has") from None
+    if not isinstance(document, dict):
+        raise _NoPlanError(f"it must be an object, and is {kind(document)}")
+    if document.get("schema") != SCHEMA:
+        found = json.dumps(document.get("schema"))
+        raise _NoPlanError(f"schema must be {SCHEMA!r}, and is {clipped(found)}")
+    gym, benchmark = _member(document, "gym", dict), _member(document, "benchmark", dict)
+    selected = document.get("selected_task_ids", ...)
+    if selected is not None:
+        selected = tuple(_texts(document, "selected_task_ids"))
+    commit = gym.get("commit", ...)
+    tasks = _tasks_of(document)
+    plan = Plan(
+        _member(benchmark, "name", str, "benchmark."),
+        tuple(_texts(benchmark, "config_paths", "benchmark.")),
+        _member(gym, "version", str, "gym."),
+        None if commit is None else _member(gym, "commit", str, "gym."),
+        tasks[0] if tasks[0] is not None else benchmark["name"],
+        tasks[1],
+        selected,
+    )
+    # a lone surrogate can come from an escape alone
+    if b"\\u" in data:
+        try:
+            for _ in plan.chunks():
+                pass
+        except UnicodeEncodeError:
+            raise _NoPlanError("it holds a lone surrogate, which UTF-8 has no form for") from None
+    return plan
+
+
+_KINDS: dict[Any, str] = {dict: "an object", list: "an array", str: "a string"}
+
+
+def _member(owner: dict[str, Any], key: str, wanted: type, place: str = "") -> Any:
+    if key not in owner:
+        raise _NoPlanError(f"{place}{key} is missing")
+    if not isinstance(owner[key], wanted):
+        raise _NoPlanError(f"{place}{key} must be {_KINDS[wanted]}, and is {kind(owner[key])}")
+    return owner[key]
+
+
+def _texts(owner: dict[str, Any], key: str, place: str = "") -> list[str]:
+    for item in _member(owner, key, list, place):
+        if not isinstance(item, str):
+            raise _NoPlanError(f"{place}{key} must hold strings, and holds {kind(item)}")
+    return list(owner[key])
+
+
+def _tasks_of(document: dict[str, Any]) -> tuple[str | None, Tasks]:
+    """The taskset, None without tasks, and the tasks."""
+    taskset: str | None = None
+    pairs = []
+    for number, task in enumerate(_member(document, "tasks", list), 1):
+        try:
+            own, task_id, digest = task["task_id"]["taskset"], task["task_id"]["task_id"], task["digest"]
+        except (KeyError, TypeError, IndexError):
+            own = task_id = digest = None
+        if not isinstance(own, str) or not isinstance(task_id, str) or not isinstance(digest, str):
+            raise _NoPlanError(f"task number {number} has not the form of one: taskset, task_id and digest")
+        if not _DIGEST.fullmatch(digest):
+            raise _NoPlanError(f"task {quoted(task_id)} has the digest {quoted(digest)}")
+        if taskset is None:
+            taskset = own
+        elif own != taskset:
+            raise _NoPlanError(
+                f"a plan has one taskset, and this has {quoted(taskset)} and {quoted(own)} (task number {number})"
+            )
+        pairs.append((task_id, digest))
+    if len({task_id for task_id, _ in pairs}) != len(pairs):
+        raise _NoPlanError("task ids are not unique")
+    return taskset, Tasks.of(pairs)

@@ -32,7 +32,7 @@ def read_set(checkout: Checkout, word: str, plans_dir: str) -> PlanSet:
 
     Args:
         checkout: whose files and whose git revisions.
-        word: a plan file, a folder of plans, or a git revision, looked for in this order.
+        word: a plan file or `-` for standard input, a folder of plans, or a git revision, in this order.
         plans_dir: where the checkout keeps its plans, in every revision.
 
     Raises:
@@ -40,10 +40,14 @@ def read_set(checkout: Checkout, word: str, plans_dir: str) -> PlanSet:
     """
     path = checkout.absolute(word)
     try:
-        if os.path.isfile(path):
-            return PlanSet(word, {os.path.splitext(os.path.basename(path))[0]: read_plan(path)}, True)
+        if word == "-":
+            return PlanSet("standard input", {"standard input": read_plan("-")}, True)
         if os.path.isdir(path):
-            return PlanSet(word, {name: read_plan(file) for name, file in plan_files(path)}, False)
+            plans = {name: read_plan(file, checkout.relative(file)) for name, file in plan_files(path)}
+            return PlanSet(word, plans, False)
+        if os.path.exists(path):
+            # a pipe is as good as a file
+            return PlanSet(word, {os.path.splitext(os.path.basename(path))[0]: read_plan(path, word)}, True)
         return PlanSet(word, dict(_of_revision(checkout, word, plans_dir)), False)
     except PlanError as error:
         raise UsageError(str(error)) from None
@@ -64,7 +68,8 @@ def _of_revision(checkout: Checkout, revision: str, plans_dir: str) -> Iterator[
     commit = _git(checkout, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
     if commit is None:
         raise UsageError(
-            f"{revision}: is no plan file, no folder of plans and no git revision of {checkout.root}."
+            f"{revision}: is no plan file, no folder of plans and no git revision of {checkout.root}"
+            f"{_why_unknown(checkout)}."
         )
     where = checkout.relative(plans_dir)
     if os.path.isabs(where):
@@ -85,6 +90,16 @@ def _of_revision(checkout: Checkout, revision: str, plans_dir: str) -> Iterator[
         data = _git(checkout, "cat-file", "blob", f"{name}:./{file}")
         assert data is not None, file
         yield file[len(prefix) : -len(".json")], parse_plan(data, f"{revision}:{file}")
+
+
+def _why_unknown(checkout: Checkout) -> str:
+    """What may be the reason that a revision is not known, where it is not its name."""
+    shallow = _git(checkout, "rev-parse", "--is-shallow-repository")
+    if shallow is None:
+        return ", which is no git checkout (or there is no git)"
+    if shallow.strip() == b"true":
+        return ", which is a shallow clone: `git fetch --unshallow` gets the commits that it lacks"
+    return ""
 
 
 def _git(checkout: Checkout, *words: str) -> bytes | None:

@@ -21,8 +21,11 @@ from typing import Literal
 
 from gymbuild.errors import PlanError, UsageError
 from gymbuild.plan.plan import Plan, Tasks
+from gymbuild.text import quoted
 
 _MOST_SHOWN = 10
+MOST_SHARDS = 100_000
+"""No job array is larger; a slip of the hand would fill the disk with files."""
 
 
 def shard_of(task_id: str, of: int) -> int:
@@ -48,11 +51,13 @@ def split(
         earlier: the shards of an earlier split into as many, whose tasks stay in their shards.
 
     Raises:
-        UsageError: `of` is no number of shards, or `earlier` has another number of them.
+        UsageError: `of` is no number of shards that a job array has, or `earlier` has another number of them.
         PlanError: the size of a task is not known, or a task is in two earlier shards.
     """
     if of < 1:
         raise UsageError(f"a plan is split into 1 shard or more, not {of}")
+    if of > MOST_SHARDS:
+        raise UsageError(f"a plan is split into {MOST_SHARDS:,} shards at the most, not {of:,}")
     if earlier and len(earlier) != of:
         raise UsageError(
             f"there are {len(earlier)} earlier shards, and {of} are asked for: a task can stay only in as many"
@@ -83,7 +88,7 @@ def _kept(earlier: Sequence[Plan]) -> dict[str, int]:
         for task_id in shard.tasks.ids:
             if kept.setdefault(task_id, index) != index:
                 raise PlanError(
-                    f"task {task_id!r} is in the earlier shards {kept[task_id] + 1} and {index + 1}; "
+                    f"task {quoted(task_id)} is in the earlier shards {kept[task_id] + 1} and {index + 1}; "
                     "they are not shards of one plan"
                 )
     return kept
@@ -163,4 +168,4 @@ def _selection(shards: Sequence[Plan], ids: list[str]) -> tuple[str, ...] | None
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_MOST_SHOWN])) + (" …" if len(names) > _MOST_SHOWN else "")
+    return ", ".join(map(quoted, names[:_MOST_SHOWN])) + (" …" if len(names) > _MOST_SHOWN else "")

@@ -12,6 +12,7 @@ from gymbuild.plan import rows
 from gymbuild.plan.digesting import Rules
 from gymbuild.plan.prompts import Prompt, fill
 from gymbuild.plan.reading import read_rows
+from gymbuild.text import clipped, id_text, visible
 
 FOLDED_WIDTH = 100
 """Characters of a field's value that a person is shown."""
@@ -110,7 +111,7 @@ def row_to_json(row: ReceivedRow) -> dict[str, Any]:
 
 def render_row(row: ReceivedRow) -> str:
     """A row for a person: messages in full, one line for everything else, long values folded."""
-    lines = [f"{row.task_id}   (line {row.line}, {row.digest})"]
+    lines = [f"{id_text(row.task_id)}   (line {row.line}, {row.digest})"]
     params = row.task_input.get("responses_create_params")
     if isinstance(params, dict):
         lines += _render_input(params.get("input"))
@@ -159,7 +160,11 @@ def _render_content(content: Any) -> list[str]:
 def _section(title: str, fields: Mapping[str, Any]) -> list[str]:
     if not fields:
         return []
-    return ["", f"{title}:", *(f"  {name}: {fold(fields[name])}" for name in sorted(fields))]
+    return [
+        "",
+        f"{title}:",
+        *(f"  {visible(clipped(name))}: {fold(fields[name])}" for name in sorted(fields)),
+    ]
 
 
 def fold(value: Any, width: int = FOLDED_WIDTH) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +42,8 @@ def build(project: Project) -> None:
         project,
         "benchmarks/alpha/prepare.py",
         ROWS,
-        ROWS + "; rows[1]['verifier_metadata']['answer'] = 'one'; rows[2]['task_id'] = '3'",
+        ROWS
+        + "; rows[1]['verifier_metadata']['answer'] = 'one'; rows[2] = {'task_id': '3', 'question': 'new'}",
     )
     built(project, "new.json")
 
@@ -62,7 +65,7 @@ def test_two_files_with_the_fields_that_changed(changed: Project) -> None:
 def test_json_has_all_of_it(changed: Project) -> None:
     found = json.loads(changed.run("diff", "old.json", "new.json", "--json"))
     (plan,) = found["plans"]
-    assert plan["counts"] == {"added": 1, "removed": 1, "renamed": 0, "changed": 1}
+    assert plan["counts"] == {"added": 1, "removed": 1, "renamed": 0, "renamed_in_row": 0, "changed": 1}
     assert plan["added"] == ["3"]
     (change,) = plan["changed"]
     assert change["fields"] == [{"path": "verifier_metadata.answer", "old": 1, "new": "one"}]
@@ -103,6 +106,82 @@ def test_a_repeated_row_that_gets_another_number_is_a_rename(project: Project) -
     said = project.run("diff", "old.json", "new.json")
     assert "= 3 renamed: row-" in said
     assert "added" not in said and "removed" not in said
+
+
+def test_a_row_that_states_another_id_is_told_as_such(changed: Project) -> None:
+    edit(changed, "benchmarks/alpha/prepare.py", "[{'task_id': str(i)", "[{'task_id': f'n{i}'")
+    built(changed, "newest.json")
+    said = changed.run("diff", "old.json", "newest.json")
+    assert "= 1 renamed in their rows, which are the same otherwise: 0 → n0\n" in said
+    assert "- 2 removed: 1, 2\n" in said
+    (plan,) = json.loads(changed.run("diff", "old.json", "newest.json", "--json"))["plans"]
+    assert plan["renamed_in_row"] == [{"old": "0", "new": "n0"}]
+    shutil.rmtree(changed.path(".cache"))
+    changed.path("benchmarks/alpha/data/alpha.jsonl").unlink()
+    assert "- 3 removed: 0, 1, 2\n" in changed.run("diff", "old.json", "newest.json")
+
+
+def test_a_plan_may_come_from_standard_input(changed: Project) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gymbuild", "--root", str(changed.root), "diff", "-", "new.json"],
+        input=changed.path("old.json").read_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert b"alpha (standard input \xe2\x86\x92 new): 3 tasks; 1 added, 1 removed, 1 changed" in done.stdout
+
+
+def test_a_hostile_plan_cannot_drive_a_terminal(changed: Project) -> None:
+    plan = json.loads(changed.path("old.json").read_text())
+    plan["benchmark"] = {"name": "\x1b[2J", "config_paths": ["\x1b]0;x\x07"]}
+    for task in plan["tasks"]:
+        task["task_id"] = {"taskset": "\u202e", "task_id": "\x1b[31m\n" + task["task_id"]["task_id"]}
+    changed.path("evil.json").write_text(json.dumps(plan))
+    changed.path("evil").mkdir()
+    changed.path("evil/\x1b[1m.json").write_text(json.dumps(plan))
+    changed.path("empty").mkdir()
+    for words, code in (
+        (("diff", "old.json", "evil.json"), 0),
+        (("diff", "evil.json", "old.json"), 0),
+        (("diff", "evil", "empty"), 0),
+        (("diff", "evil.json", "empty"), 3),
+        (("rows", "evil.json"), 1),
+        (("rows", "evil.json", "\x1b[31m"), 3),
+        (("merge", "evil.json", "old.json"), 3),
+        (("diff", "\x1b[5m"), 3),
+        (("check", "plans_dir=evil"), 1),
+    ):
+        said = changed.run(*words, code=code)
+        assert not set(said) & {"\x1b", "\x07", "\u202e"}, words
+        assert "Traceback" not in said
+
+
+def test_a_revision_cannot_be_an_option_of_git(changed: Project) -> None:
+    git(changed, "init", "-q")
+    git(changed, "commit", "-q", "--allow-empty", "-m", "nothing")
+    for word in (f"--output={changed.root}/pwned", "-n1", "HEAD^{tree}", "HEAD..HEAD", "HEAD\n--all"):
+        assert "no git revision" in changed.run("diff", "--", word, "new.json", code=3)
+    assert not changed.path("pwned").exists()
+
+
+def test_why_a_revision_is_not_known(changed: Project, tmp_path: Path) -> None:
+    assert "which is no git checkout" in changed.run("diff", "HEAD", "new.json", code=3)
+    nowhere = tmp_path / "nowhere"
+    nowhere.mkdir()
+    assert "or there is no git" in changed.run("diff", "HEAD", "new.json", code=3, PATH=str(nowhere))
+    changed.path("plans").mkdir()
+    for name in ("old.json", "new.json"):
+        shutil.copy(changed.path(name), changed.path("plans/alpha.json"))
+        git(changed, *(["init", "-q", "-b", "main"] if name == "old.json" else ["status"]))
+        git(changed, "add", "plans")
+        git(changed, "commit", "-q", "-m", name)
+    shallow = Project(tmp_path / "shallow")
+    git(changed, "clone", "-q", "--depth", "1", f"file://{changed.root}", str(shallow.root))
+    assert "the same 1 plan" in shallow.run("diff", "HEAD")
+    assert "git fetch --unshallow" in shallow.run("diff", "HEAD~1", code=3)
+    tree = Project(tmp_path / "tree")
+    git(changed, "worktree", "add", "-q", "--detach", str(tree.root), "HEAD~1")
+    assert "1 added, 1 removed, 1 changed" in tree.run("diff", "HEAD", "main")
 
 
 def test_revisions_have_the_plans_that_they_keep(changed: Project) -> None:
@@ -148,6 +227,7 @@ def test_configs_that_cannot_be_read_do_not_matter(changed: Project) -> None:
         (("old.json", "broken.json"), "broken.json: is no plan"),
         (("old.json", "empty"), "has none of that benchmark"),
         ((), "name what to compare"),
+        (("",), "an empty word"),
     ],
 )
 def test_what_cannot_be_compared_is_a_usage_error(

@@ -89,6 +89,26 @@ def test_several_ids_in_their_order(planned: Project) -> None:
     assert said.index("q4") < said.index("q0")
 
 
+def test_ids_of_every_kind_are_found(project: Project) -> None:
+    project.add(
+        "alpha",
+        "ids = ['', ' a ', 'a=b', '--json', 'new\\nline', 7, 1.5, True, '\\u00e9', 'e\\u0301', 'x' * 10**6]\n"
+        "rows = [{'task_id': name, 'n': n} for n, name in enumerate(ids)] + [{'problem_id': False, 'n': 11}]",
+    )
+    project.run("plan:alpha")
+    named = ["", " a ", "a=b", "--json", "new\nline", "7", "1.5", "True", "\u00e9", "e\u0301", None, "False"]
+    for n, name in enumerate(named):
+        if name is None:
+            continue
+        said = project.run("rows", "alpha", *(["--", name] if "=" not in name else [f"--id={name}"]))
+        assert f"(line {n + 1}, sha256:" in said and f"  n: {n}\n" in said
+    assert '"" ' in project.run("rows", "alpha", "")
+    assert "new\\u000aline   (line 5" in project.run("rows", "alpha", "new\nline")
+    lines = project.run("rows", "alpha", "--limit", "0").splitlines()
+    assert max(map(len, lines)) < 400
+    assert "has no task 'nope'" in project.run("rows", ".cache/plans/alpha.json", "nope", code=3)
+
+
 def test_rows_cannot_drive_a_terminal(project: Project) -> None:
     project.add(
         "alpha", "rows = [{'task_id': 'a', 'responses_create_params': {'input': '\\x1b[2Jhello\\u202e'}}]"

@@ -121,6 +121,21 @@ def test_a_missing_shard_or_one_of_another_split_is_told(planned: Project) -> No
     assert "more than once" in planned.run("merge", one, two, "alpha.shard-3-of-3.json", one, code=3)
 
 
+def test_shards_that_are_not_of_one_plan_are_refused_whatever_their_names(planned: Project) -> None:
+    planned.run("shard", "alpha.json", "--of", "2")
+    planned.path("alpha.shard-1-of-2.json").rename(planned.path("one.json"))
+    for words in (("one.json", "alpha.json"), ("one.json", "one.json")):
+        assert "more than one has" in planned.run("merge", *words, code=3)
+    planned.run("merge", "one.json", "alpha.shard-2-of-2.json", "-o", "merged.json")
+    assert planned.path("merged.json").read_bytes() == planned.path("alpha.json").read_bytes()
+
+
+def test_more_shards_than_tasks_and_back(planned: Project) -> None:
+    planned.run("shard", "alpha.json", "--of", "300", "--out", "out")
+    assert [] in shards(planned, "out/*.json")
+    assert merged(planned, "out/*.json") == planned.path("alpha.json").read_bytes()
+
+
 def test_rows_that_are_gone_cannot_be_weighed(planned: Project) -> None:
     import shutil
 
@@ -138,6 +153,9 @@ def test_rows_that_are_gone_cannot_be_weighed(planned: Project) -> None:
         ((), "name one plan file"),
         (("alpha.json",), "how many shards"),
         (("alpha.json", "--of", "-1"), "1 shard or more"),
+        (("alpha.json", "--of", "0"), "how many shards"),
+        (("alpha.json", "--of", "99999999"), "100,000 shards at the most"),
+        (("alpha.json", "--of", "x"), "invalid literal"),
         (("alpha.json", "--of", "2", "--by", "size"), "'count', 'bytes'"),
         (("nothing.json", "--of", "2"), "nothing.json"),
         (("alpha.json", "--of", "2", "--keep", "nowhere"), "nowhere"),

@@ -15,10 +15,12 @@ from gymbuild.plan.diff import (
     diff_text,
     excerpts,
     field_changes,
-    visible,
     with_fields,
+    with_rows_of_another_id,
+    without_id,
 )
 from gymbuild.plan.plan import Plan, Tasks
+from gymbuild.text import visible
 
 
 def digest(content: str) -> str:
@@ -133,6 +135,72 @@ def test_of_many_tasks_only_the_first_keep_their_values() -> None:
     values = [change.fields and change.fields[0].after for change in told.changed]
     assert values == ["2", "2"] + [None] * 7
     assert told.field_counts() == {"q": 9}
+
+
+def test_of_many_tasks_the_odd_one_is_shown_beside_what_was_done_to_all() -> None:
+    ids = [f"t{number:03}" for number in range(500)]
+    diff = compare(plan(dict.fromkeys(ids, "1")), plan(dict.fromkeys(ids, "2")))
+    rows = {task_id: ({"q": "solve this", "a": 1}, {"q": "solve that", "a": 1}) for task_id in ids}
+    rows["t444"] = ({"q": "solve this", "a": 1}, {"q": "solve that", "a": 2})
+    texts = [
+        diff_text("b", with_fields(diff, ((name, *rows[name]) for name in order), values=100))
+        for order in (ids, ids[::-1])
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].splitlines()[2:] == [
+        "      in q (500), a (1)",
+        "      t000",
+        "        q",
+        '          - "solve this"',
+        '          + "solve that"',
+        "      and the same field in 498 more",
+        "      t444",
+        "        q",
+        '          - "solve this"',
+        '          + "solve that"',
+        "        a",
+        "          - 1",
+        "          + 2",
+    ]
+
+
+def test_other_edits_of_the_same_field_are_shown_while_there_is_room() -> None:
+    ids = [f"t{number}" for number in range(9)]
+    diff = compare(plan(dict.fromkeys(ids, "1")), plan(dict.fromkeys(ids, "2")))
+    same = diff_text("b", with_fields(diff, ((name, {"q": name}, {"q": f"{name}!"}) for name in ids)))
+    assert "      t0\n" in same and "      t1\n" not in same
+    assert same.endswith("      and the same field in 8 more")
+    other = diff_text("b", with_fields(diff, ((name, {"q": 0}, {"q": int(name[1]) + 1}) for name in ids)))
+    assert all(f"      t{number}\n" in other for number in range(3))
+    assert "      t3\n" not in other
+    assert other.endswith("      and the same field in 6 more")
+
+
+def test_rows_that_state_another_id_and_are_the_same_otherwise_are_renamed_in_their_rows() -> None:
+    old = {"a": {"task_id": "a", "q": 1}, "b": {"task_id": "b", "q": 2}, "x": {"task_id": "x", "q": 3}}
+    new = {"c": {"task_id": "c", "q": 1}, "d": {"problem_id": "d", "q": 2}, "y": {"task_id": "y", "q": 4}}
+    diff = compare(
+        plan({name: json.dumps(row) for name, row in old.items()}),
+        plan({name: json.dumps(row) for name, row in new.items()}),
+    )
+    assert diff.removed == ("a", "b", "x") and diff.added == ("c", "d", "y")
+    told = with_rows_of_another_id(
+        diff,
+        {without_id(row): [name] for name, row in old.items()},
+        {without_id(row): [name] for name, row in new.items()},
+    )
+    assert told.renamed_in_row == (("a", "c"), ("b", "d"))
+    assert told.removed == ("x",) and told.added == ("y",)
+    assert "= 2 renamed in their rows, which are the same otherwise: a → c, b → d" in diff_text("b", told)
+    assert without_id({"task_id": None, "problem_id": 1, "q": 1}) == without_id({"task_id": None, "q": 1})
+
+
+def test_ids_are_told_apart_from_what_stands_around_them() -> None:
+    text = diff_text(
+        "b", compare(plan({}), plan({"": "1", " a": "2", "b, c": "3", "d": "4", "e" * 10**6: "5"}))
+    )
+    line = text.splitlines()[1]
+    assert line == f'  + 5 added: "", " a", "b, c", d, {"e" * 80}… (1,000,000 characters)'
 
 
 def test_the_text_counts_everything_and_lists_the_first() -> None:

@@ -102,6 +102,8 @@ def test_what_is_no_split_or_no_set_of_shards_is_refused() -> None:
     shards = split(plan, 2)
     with pytest.raises(UsageError, match="1 shard or more, not 0"):
         split(plan, 0)
+    with pytest.raises(UsageError, match="100,000 shards at the most, not 100,001"):
+        split(plan, 100_001)
     with pytest.raises(UsageError, match="2 earlier shards, and 3"):
         split(plan, 3, earlier=shards)
     with pytest.raises(PlanError, match="no row for 'f'"):
