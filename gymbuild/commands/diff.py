@@ -25,7 +25,7 @@ class Diff(GymbuildCommand):
     doc_purpose = "compare plans: files, folders of plans, or git revisions of the checkout"
     doc_usage = "OLD [NEW] [--json] [--exit-code]"
     doc_description = (
-        "OLD and NEW are plan files, folders of plans, or git revisions; a revision's plans are those that it keeps "
+        "OLD and NEW are plan files (- is standard input), folders of plans, or git revisions; a revision's plans are those that it keeps "
         "under plans_dir (default: plans). Without NEW, the plans under plans_dir as they are now. `gym` does not "
         "count.\n\nFor a changed task, the fields of its row that changed are told where the old and the new row "
         "are still in the store."

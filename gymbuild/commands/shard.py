@@ -20,7 +20,7 @@ class Shard(GymbuildCommand):
     doc_usage = "PLAN --of N [--by count|bytes] [--keep DIR] [--out DIR]"
     doc_description = (
         "Writes PLAN.shard-1-of-N.json and so on; every task is in exactly one, and `merge` gives the plan back. "
-        "By count, a task's shard is decided by its id alone, so it stays where it is whatever other tasks come or go. "
+        "By count, a task's shard is decided by its id alone (its SHA-256, first eight bytes, modulo N), so with the same N it stays where it is whatever other tasks come or go. "
         "By bytes, rows are dealt in the order of the prepared file, each to the shard that has the fewest bytes so "
         "far: shards are even, and a task stays where it is when rows are added at the end of the file. With --keep, "
         "tasks stay where the earlier shards in that folder have them, whatever changed."
