@@ -5,7 +5,8 @@
 The reference is what NeMo Gym does for each row: `json.loads`, a filter, `json.dumps` with sorted keys, SHA-256.
 It keeps ids and digests and does nothing else; ours is the whole of `build_plan`: checks, unique ids, sorting.
 Every round takes the reference and then each of ours on the same file of rows of about 1 KB; what counts is the
-fastest round of each, as other work on the machine only ever adds time. `--memory` writes a file of so many MB and prints the peak of the processes that plan it.
+fastest round of each, as other work on the machine only ever adds time. `--memory` writes files of so many MB, one
+at a time (to `TMPDIR`), and prints the peak of the processes that plan them; `--rows 0` measures nothing else.
 """
 
 from __future__ import annotations
@@ -195,47 +196,64 @@ def measure_speed(folder: Path, count: int, runs: int) -> None:
         )
 
 
+def memory_files(folder: Path, megabytes: int) -> Iterator[tuple[str, Path, int, Path | None]]:
+    """Files of so many MB, one at a time: a title, the file, its rows, and the prompt template to fill or None."""
+    path, prompt = folder / "large.jsonl", folder / "prompt.yaml"
+    prompt.write_text(TEMPLATES["with a prompt template"])
+    wide = [{**row, "notes": row["question"] * 16_000} for row in rows(20, False)]
+    for title, block, template in (
+        ("rows of about 1 KB", list(rows(1000, False)), None),
+        ("with a prompt template", list(rows(1000, True)), prompt),
+        ("rows of about 1 MB", wide, None),
+    ):
+        lines = [json.dumps(row) for row in block]
+        count = 0
+        with open(path, "w", encoding="utf-8") as file:
+            while file.tell() < megabytes * 1_000_000:
+                file.writelines(line.replace("speed/", f"speed/{count}/", 1) + "\n" for line in lines)
+                count += len(lines)
+        yield title, path, count, template
+        path.unlink()
+
+
 def measure_memory(folder: Path, megabytes: int) -> None:
-    """Write a file of so many MB and print what planning it takes at its peak."""
-    path = folder / "large.jsonl"
-    block = [json.dumps(row) for row in rows(1000, False)]
-    count = 0
-    with open(path, "w", encoding="utf-8") as file:
-        while file.tell() < megabytes * 1_000_000:
-            file.writelines(line.replace("speed/", f"speed/{count}/", 1) + "\n" for line in block)
-            count += len(block)
-    base = peak("none", path, 1)
-    print(
-        f"a file of {path.stat().st_size / 1e9:.1f} GB with {count:,} rows (Python alone: {base / 1e6:.0f} MB)"
-    )
-    for processes in (1, 2):
-        most = peak("plan", path, processes)
-        print(
-            f"  {processes} process{'es' if processes > 1 else ''}: peak {most / 1e6:6.0f} MB, allowed "
-            f"{300 + 250 * count / 1e6:,.0f} MB; {(most - base) / count:6.0f} bytes a task above Python alone"
-        )
+    """Write files of so many MB and print what planning them takes at its peak."""
+    for title, path, count, prompt in memory_files(folder, megabytes):
+        print(f"{title}: {path.stat().st_size / 1e9:.1f} GB with {count:,} rows")
+        for processes in (1, 2):
+            most, seconds = peak(path, prompt, processes)
+            allowed = 300 + 250 * count / 1e6
+            print(
+                f"  {f'{processes} process' if processes == 1 else f'{processes} processes':<12} peak {most / 1e6:6,.0f} MB "
+                f"of {allowed:6,.0f} allowed{'' if most / 1e6 < allowed else ': TOO MUCH'}; {seconds:.0f} s",
+                flush=True,
+            )
 
 
-def peak(what: str, path: Path, processes: int) -> int:
-    """The peak of a process that plans a file and writes the plan, with its workers, in bytes."""
+def peak(path: Path, prompt: Path | None, processes: int) -> tuple[int, float]:
+    """The peak of a process that plans a file and writes the plan, with its workers, in bytes; and its seconds."""
+    start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, __file__, "--child", what, str(path), str(processes)],
+        [sys.executable, __file__, "--child", str(path), str(prompt or ""), str(processes)],
         check=True,
         stdout=subprocess.PIPE,
     )
-    return int(done.stdout)
+    return int(done.stdout), time.perf_counter() - start
 
 
-def child(what: str, path: str, processes: int) -> None:
-    """Plan one file, and print the peak of this process and, times their number, of the largest worker."""
+def child(path: str, prompt: str, processes: int) -> None:
+    """Plan one file, and print the peak of this process and, times their number, of the largest worker.
+
+    On Linux no process seems smaller than the one that started it was: the figure is never too low.
+    """
     from gymbuild.plan.plan import build_plan
 
-    if what == "plan":
-        with open(os.devnull, "wb") as file:
-            file.writelines(build_plan(path, prompt=None, processes=processes, **ARGUMENTS).chunks())
+    with open(os.devnull, "wb") as file:
+        plan = build_plan(path, prompt=prompt or None, processes=processes, **ARGUMENTS)
+        file.writelines(plan.chunks())
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (processes if processes > 1 else 0)
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (processes - 1)
     print((own + workers) * unit)
 
 
@@ -247,12 +265,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="rows of each file")
     parser.add_argument("--runs", type=int, default=5, help="rounds")
     parser.add_argument(
-        "--memory", type=int, default=1000, help="MB of the file that memory is measured with"
+        "--memory", type=int, default=1000, help="MB of each file that memory is measured with; 0 for none"
     )
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child[0], arguments.child[1], int(arguments.child[2]))
+        path, prompt, processes = arguments.child
+        child(path, prompt, int(processes))
         return
     with tempfile.TemporaryDirectory() as folder:
         if arguments.rows:
