@@ -15,6 +15,7 @@ from gymbuild.errors import UsageError
 from gymbuild.listing import Entry, counts, domains, entries, find, nearest, of_domain
 from gymbuild.masking import mask
 from gymbuild.session import Session
+from gymbuild.text import safe, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +89,8 @@ class Benchmarks(GymbuildCommand):
         sys.stdout.flush()
         if not query and settings.config_paths is None:
             for error in catalog.problems.values():
-                print(f"warning: left out, since it cannot be resolved: {mask(str(error))}", file=sys.stderr)
+                text = safe(mask(str(error)))
+                print(f"warning: left out, since it cannot be resolved: {text}", file=sys.stderr)
         if options["json"]:
             rows = [entry.to_json() for entry in listed.values()]
             print(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -149,7 +151,10 @@ class _Page:
 
     def full(self, entry: Entry) -> None:
         """All that is known of one benchmark."""
-        facts = list(_facts(self._session, entry))
+        facts = [
+            (label, [visible(line) for line in lines], style)
+            for label, lines, style in _facts(self._session, entry)
+        ]
         name, description = entry.benchmark.name, entry.benchmark.description
         if self._console is None:
             print(f"{name}: {_one_line(description)}" if description else name)

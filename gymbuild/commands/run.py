@@ -12,6 +12,7 @@ from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
 from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
+from gymbuild.text import safe
 
 
 class Run(DoitRun):  # type: ignore[misc]
@@ -180,7 +181,7 @@ def problem_text(problems: dict[str, list[str]]) -> str:
     for task, texts in problems.items():
         for text in texts:
             by_text.setdefault(text, []).append(task)
-    return "\n".join(f"  {', '.join(tasks)}: {text}" for text, tasks in by_text.items())
+    return safe("\n".join(f"  {', '.join(tasks)}: {text}" for text, tasks in by_text.items()))
 
 
 def skipped_text(skipped: dict[str, list[str]]) -> str:

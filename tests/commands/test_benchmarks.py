@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Project
 from tests.trees import Tree
 
 
@@ -214,3 +215,17 @@ def test_plain_doit_has_the_command(tree: Tree) -> None:
     tree.with_dodo()
     assert tree.doit("benchmarks").startswith("aime24\tother\t")
     assert "doit prepare:aime24" in tree.doit("benchmarks", "aime24")
+
+
+def test_configs_of_others_cannot_drive_a_terminal(project: Project) -> None:
+    project.add("beta", dataset='prepare_script_args: {size: 3, "x": "\\u202e\\x9b"}')
+    project.add("al\x1b[2Jpha")
+    for words, code in (
+        (("benchmarks",), 0),
+        (("benchmarks", "beta"), 0),
+        (("plan",), None),
+        (("plan:beta",), 3),
+    ):
+        said = project.run(*words, code=code)
+        assert not set(said) & {"\x1b", "\u202e", "\x9b"}, words
+        assert "beta" in said and "Traceback" not in said
