@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from xxhash import xxh3_128
 
+from gymbuild.clock import ask_also, now_ns
 from gymbuild.record_log import RecordLog
 from gymbuild.witness import Signature, is_racy, signature, wait_until_not_racy
 
@@ -95,6 +95,7 @@ class DigestCache:
 
     def __init__(self, path: str, root: str) -> None:
         self._log = RecordLog(path)
+        ask_also(os.path.dirname(path))
         self._root = root
         self._prefix = root.rstrip("/") + "/"
         self._fresh: dict[str, tuple[Signature, str, int]] = {}
@@ -128,7 +129,7 @@ class DigestCache:
 
     def _hash(self, key: str, absolute: str) -> str | None:
         for _ in range(5):
-            at = time.time_ns()
+            at = now_ns()
             try:
                 status = os.stat(absolute)
                 if not stat.S_ISREG(status.st_mode):

@@ -51,13 +51,15 @@ def racy_until(found: Signature) -> int:
 
 
 def is_racy(found: Signature, at: int) -> bool:
-    """Whether content that was read at `at` (nanoseconds) could have changed since without a trace."""
+    """Whether content that was read at `at` (`clock.now_ns`, told before) could have changed since without a trace."""
     return at < racy_until(found)
 
 
 def wait_until_not_racy(signatures: Iterable[Signature | None]) -> None:
     """Sleep until none of the signatures could hide a change (at most the coarsest clock's step)."""
-    now = time.time_ns()
+    from gymbuild.clock import now_ns
+
+    now = now_ns()
     until = max((racy_until(found) for found in signatures if found is not None), default=0)
     if until > now:
         time.sleep(min((until - now) / 1e9 + 0.001, RACY_COARSE_NS / 1e9))

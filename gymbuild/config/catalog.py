@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gymbuild.clock import ask_also
 from gymbuild.config import index
 from gymbuild.datasets import Benchmark, Dataset
 from gymbuild.errors import ConfigError
@@ -68,6 +69,7 @@ def load_catalog(
         known = index.quick(checkout, search_dirs, overrides=overrides, allow_outside=allow_outside)
         if known is not None:
             return _from_plain(known)
+        ask_also(checkout.cache)
     # not before it is needed: this imports pydantic
     from gymbuild.config.dialect import ConfigReader
     from gymbuild.config.discovery import discover, witness_of

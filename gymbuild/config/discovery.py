@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gymbuild.clock import now_ns
 from gymbuild.config.declared import (
     PathRules,
     Resolver,
@@ -195,7 +195,7 @@ def _yaml_files(top: str, found: Discovery, denied: dict[str, OSError]) -> Itera
     pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
     while pending:
         folder, above = pending.pop()
-        at = time.time_ns()
+        at = now_ns()
         # looked up before the scan, so that what changes meanwhile shows
         before = signature(folder)
         names, files, deeper = scan(folder, denied)

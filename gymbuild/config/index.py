@@ -209,11 +209,10 @@ def _settled(reader: ConfigReader, found: Discovery) -> bool:
     if not reader.racy and not folders:
         return True
     racy = [at for at, _ in reader.racy.values()] + [at for at, _ in folders.values()]
-    import time
-
+    from gymbuild.clock import now_ns
     from gymbuild.witness import racy_until
 
-    if max(map(racy_until, racy)) - time.time_ns() > _LONGEST_WAIT_NS:
+    if max(map(racy_until, racy)) - now_ns() > _LONGEST_WAIT_NS:
         return False
     wait_until_not_racy(racy)
     for folder, (at, names) in folders.items():

@@ -6,11 +6,11 @@ import math
 import os
 import re
 import stat
-import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from gymbuild.clock import now_ns
 from gymbuild.errors import ConfigDeniedError, ConfigError
 from gymbuild.permissions import sentence
 from gymbuild.witness import Signature
@@ -53,7 +53,7 @@ def read_bytes(path: str, shown: str) -> FileText:
         FileNotFoundError: nothing is there.
         ConfigError: a directory, a device, an unreadable file or one that is too large.
     """
-    at = time.time_ns()
+    at = now_ns()
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to must not hang
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))

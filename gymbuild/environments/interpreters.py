@@ -7,10 +7,10 @@ import functools
 import os
 import re
 import sys
-import time
 from dataclasses import dataclass
 from typing import Any
 
+from gymbuild.clock import now_ns
 from gymbuild.digests import digest_bytes, digest_json
 from gymbuild.environments.python_versions import fits
 from gymbuild.errors import UsageError
@@ -110,7 +110,7 @@ def inspect(path: str, checkout: Checkout) -> Interpreter:
     Raises:
         NoInterpreterError: it cannot be started.
     """
-    at = time.time_ns()
+    at = now_ns()
     found = (signature(path), signature(_settings_file(path)))
     log = _log(checkout)
     known = log.get(f"facts {path}")
@@ -132,7 +132,7 @@ def installed(interpreter: Interpreter, checkout: Checkout) -> list[list[str]]:
     log = _log(checkout)
     everything: set[tuple[str, str]] = set()
     for site in interpreter.sites:
-        at = time.time_ns()
+        at = now_ns()
         found = signature(site)
         if found is None:
             continue

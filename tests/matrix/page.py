@@ -34,7 +34,8 @@ TAIL = """
   [observation.md](observation.md)). Their digests are taken before the run.
 - It is **current** when every input and every output has the digest that was recorded. Time stamps decide nothing; `stat`
   only saves hashing: device, inode, size, mtime and ctime have to be the very ones that a file was hashed under, and
-  that `stat` must have been old enough then that no second change could hide behind it.
+  that `stat` must have been old enough then that no second change could hide behind it. How old is told by the local
+  clock and by the clock of the file system that `.cache/` is on, whichever is behind.
 - Else it is **restored** when the store has a preparation with exactly these inputs. What a person has changed by hand is
   kept under `.cache/displaced/` first. An output that is read-only is replaced all the same: to keep what you wrote
   in one, commit it under another name.
