@@ -157,10 +157,11 @@ static PyObject *differences(PyObject *module, PyObject *args)
     PyObject *capsule, *result = NULL;
     const char *paths;
     const unsigned char *expected;
-    Py_ssize_t paths_size, expected_size, most, count, at = 0, position = 0, differing = 0;
+    Py_ssize_t paths_size, expected_size, most, first, last, count, at = 0, position = 0, differing = 0;
     int memory = 1;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oy#y#n", &capsule, &paths, &paths_size, &expected, &expected_size, &most))
+    if (!PyArg_ParseTuple(args, "Oy#y#nnn", &capsule, &paths, &paths_size, &expected, &expected_size, &most,
+                          &first, &last))
         return NULL;
     Look *look = PyCapsule_GetPointer(capsule, NAME);
     if (look == NULL)
@@ -176,6 +177,9 @@ static PyObject *differences(PyObject *module, PyObject *args)
     for (; at < count && position <= paths_size && differing < most; at++) {
         const char *path = paths + position;
         size_t length = strlen(path);
+        position += (Py_ssize_t)length + 1;
+        if (at < first || at >= last)
+            continue;
         const unsigned char *now = look_at(look, path, length);
         if (now == NULL) {
             memory = 0;
@@ -183,7 +187,6 @@ static PyObject *differences(PyObject *module, PyObject *args)
         }
         if (memcmp(now, expected + WIDTH * at, WIDTH))
             found[differing++] = at;
-        position += (Py_ssize_t)length + 1;
     }
     Py_END_ALLOW_THREADS
     if (!memory)
@@ -204,7 +207,7 @@ static PyObject *differences(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"start_look", start_look, METH_VARARGS, "A new look at the files of a checkout, given as bytes."},
-    {"differences", differences, METH_VARARGS, "Which paths differ from their signatures, the first so many."},
+    {"differences", differences, METH_VARARGS, "The first so many paths of a range that differ."},
     {NULL, NULL, 0, NULL}};
 
 static int fill(PyObject *module) { return PyModule_AddStringConstant(module, "source", SOURCE); }

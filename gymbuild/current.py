@@ -13,6 +13,7 @@ import sys
 
 from gymbuild.known import (
     CONFIGS,
+    FORMAT,
     Known,
     circumstances,
     config_names,
@@ -106,8 +107,8 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
             # a plan's dataset counts as asked for, what that was made from does not
             for source in known.sources(task) or ():
                 tasks[source] = tasks.get(source, False) or named
-    if len(tasks) > _FEW:
-        known.look_at_all()
+    if len(tasks) > _FEW and not known.look_at_all(tasks):
+        return False
     if not (known.graph_holds() and all(map(known.is_current, tasks))):
         return False
     lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
@@ -177,41 +178,55 @@ def _remember(session: Session, words: Sequence[str]) -> None:
     again = session.renewed()
     found = _observations(again, again.decide(rest, by_stat=True))
     index = index_log(root)
-    records: list[tuple[str, Any]] = [
-        (key, entry)
-        for key, seen in found.items()
-        if first.get(key) == seen and index.get(key) != (entry := _entry(seen))
-    ]
+    old = index.get("graph")
+    if old is None or old["format"][0] != FORMAT:
+        # of another gymbuild: nothing of it is read
+        index.put([(key, None) for key in list(index.keys())])
+    records: list[tuple[str, Any]] = []
     if graph_before is not None and again.known is None:
-        records += _graph_records(again, graph_before, index.get("graph"))
+        records += _graph_records(again, graph_before, old)
+    graph = next((value["token"] for key, value in records if key == "graph"), old["token"] if old else "")
+    for key, seen in found.items():
+        entry = _entry(seen, graph)
+        if first.get(key) == seen and index.get(key) != entry:
+            records.append((key, entry))
     again.preparer.digests.save(wait=True)
     index.put(records)
-    if len([key for key in list(index.keys()) if key.startswith("task:")]) > _FEW:
+    if (
+        any(key == "graph" for key, _ in records)
+        or len([key for key in list(index.keys()) if key.startswith("task:")]) > _FEW
+    ):
         _gather(root)
 
 
 def _gather(root: str) -> None:
-    """Put the tasks that were written one by one into the one record of all, once they are many."""
+    """Put the tasks that were written one by one into the one record of all: once they are many, or the graph is new."""
     known = Known(root)
     tasks = known.written_alone()
     snapshot = known.snapshot()
-    if known.record is None or len(tasks) <= max(_FEW, len(snapshot or ()) // 16):
+    count = len(snapshot) if snapshot is not None else 0
+    if known.record is None:
+        return
+    graph, there = known.record["token"], known.tokens()
+    if len(tasks) <= max(_FEW, count // 16) and (snapshot is None or snapshot.graph == graph):
         return
     from gymbuild.snapshot import gather
 
     entries = {**(snapshot.entries() if snapshot is not None else {}), **tasks}
-    there = known.tokens()
-    record, absent = gather({task: entries[task] for task in entries if task in there}, known.record["token"])
+    record, absent = gather(
+        {task: entry for task, entry in entries.items() if entry[1] == there.get(task)}, graph
+    )
     deleted = [(f"task:{task}", None) for task in tasks]
     index_log(root).put([("absent", absent), ("tasks", record), *deleted])
 
 
-def _entry(seen: Seen) -> Entry:
-    """What is kept of a task."""
+def _entry(seen: Seen, graph: str) -> Entry:
+    """What is kept of a task, in the graph with this token."""
     (paths, variables), sources, absent, token = seen
     paths += tuple((path, None) for _, at, names in absent if at is None for path in names)
     folders = [(folder, at, names) for folder, at, names in absent if at is not None]
     return (
+        graph,
         token,
         *pack_signatures(paths),
         *pack_signatures((folder, at) for folder, at, _ in folders),
@@ -232,17 +247,24 @@ def _all_signatures(entries: dict[str, Seen], graph: Witness | None) -> Iterable
 
 
 def _graph_records(
-    session: Session, before: tuple[Witness, dict[str, Any]], old: Any
+    session: Session, before: tuple[Witness, dict[str, Any], dict[str, Any]], old: Any
 ) -> list[tuple[str, Any]]:
-    """The record of a graph that was made anew, once its parts are written; nothing when it cannot be kept."""
-    from gymbuild.graph import graph_parts
+    """The records of a graph that was made anew, once its parts are written; nothing when it cannot be kept."""
+    from gymbuild.graph import graph_parts, packed_tasks
 
     now = _graph_record(session)
     parts = graph_parts(session.graph)
     if parts is None or now != before or now[1] == old:
         return []
-    parts_log(session.checkout.root).put([("parts", {**parts, "token": now[1]["token"]})])
-    return [("graph", now[1])]
+    log = parts_log(session.checkout.root)
+    tasks = packed_tasks(session.graph)
+    # first and last: of a write that is cut off, nothing counts
+    records: list[tuple[str, Any]] = [("graph", None)]
+    records += [(task, part) for task, part in tasks.items() if log.get(task) != part]
+    records += [(key, None) for key in list(log.keys()) if key not in tasks and key != "graph"]
+    records.append(("graph", {**parts, "token": now[1]["token"]}))
+    log.put(records)
+    return [("graph-rest", now[2]), ("graph", now[1])]
 
 
 def _token(part: bytes) -> str:
@@ -251,15 +273,15 @@ def _token(part: bytes) -> str:
     return digest_bytes(part)
 
 
-def _graph_record(session: Session) -> tuple[Witness, dict[str, Any]]:
-    """What proves that the graph is the same, and what is kept of it."""
+def _graph_record(session: Session) -> tuple[Witness, dict[str, Any], dict[str, Any]]:
+    """What proves that the graph is the same; and what is kept of it, in two records."""
     from gymbuild.commands.run import skipped_text
     from gymbuild.config.catalog import load_catalog
+    from gymbuild.graph import packed_tasks
 
     graph = session.graph
     witness = load_catalog(session.checkout).witness
-    tokens = {f"prepare:{name}": _token(pack(item.to_plain())) for name, item in graph.preparations.items()}
-    tokens.update({f"plan:{name}": _token(pack(item.to_plain())) for name, item in graph.benchmarks.items()})
+    tokens = {task: _token(part) for task, part in packed_tasks(graph).items()}
     names = {f"prepare:{name}": f"prepare:{name}" for name in graph.preparations}
     for benchmark, name in graph.aliases.items():
         names.setdefault(f"prepare:{benchmark}", f"prepare:{name}")
@@ -269,22 +291,22 @@ def _graph_record(session: Session) -> tuple[Witness, dict[str, Any]]:
         decided = {f"{group}:{name}": [str(error)] for name, error in graph.problems.items()}
         skipped[group] = [skipped_text(decided), len(decided)] if decided else None
     paths, signatures = pack_signatures(witness[0])
-    rest = [graph.aliases, graph.outputs, sorted(graph.problems)]
-    return witness, {
+    folders = _folders(session, witness)
+    rest = [graph.aliases, graph.outputs, sorted(graph.problems), list(folders.items())]
+    token = _token(pack([tokens, skipped, rest]))
+    record = {
         "format": circumstances(),
         "paths": paths,
         "signatures": signatures,
         "variables": witness[1],
-        "names": pack(names),
         "groups": {
             "prepare": [f"prepare:{name}" for name in graph.preparations],
             "plan": [f"plan:{name}" for name in graph.benchmarks],
         },
         "skipped": skipped,
-        "folders": pack(_folders(session, witness)),
-        "tokens": pack(tokens),
-        "token": _token(pack([tokens, skipped, rest])),
+        "token": token,
     }
+    return witness, record, {"token": token, "names": names, "folders": folders, "tokens": tokens}
 
 
 def _folders(session: Session, witness: Witness) -> dict[str, tuple[str, ...]]:

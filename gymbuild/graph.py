@@ -76,34 +76,68 @@ class Graph:
 
 
 class _Kept(Mapping[str, Any]):
-    """Tasks of a kept graph by name, each made when it is asked for."""
+    """Tasks of a kept graph by name, each read when it is asked for.
+
+    Args:
+        names: of the tasks.
+        read: gives one, or None when it is damaged.
+        anew: gives all of them.
+    """
 
     def __init__(
-        self, places: Mapping[str, int], packed: bytes, make: Callable[[dict[str, Any]], Any]
+        self, names: Iterable[str], read: Callable[[str], Any], anew: Callable[[], Mapping[str, Any]]
     ) -> None:
-        self._places, self._packed, self._make = places, memoryview(packed), make
+        self._names, self._read, self._anew = dict.fromkeys(names), read, anew
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = self._make(unpack(self._packed[self._places[name] :]))
+            if name not in self._names:
+                raise KeyError(name)
+            found = self._read(name)
+            if found is None:
+                self._made.update(self._anew())
+            else:
+                self._made[name] = found
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._names)
 
 
-def kept_graph(parts: Mapping[str, Any]) -> Graph:
-    """The graph that `graph_parts` gave the parts of."""
+def kept_graph(
+    parts: Mapping[str, Any],
+    read: Callable[[str], bytes | None],
+    anew: Callable[[], Graph],
+) -> Graph:
+    """The graph that `graph_parts` gave the parts of.
+
+    Args:
+        parts: the one part that is of the whole graph.
+        read: gives a packed task.
+        anew: makes the graph from the configs, should a task be damaged.
+    """
+
+    def reader(group: str, make: Callable[[dict[str, Any]], Any]) -> Callable[[str], Any]:
+        def of(name: str) -> Any:
+            packed = read(f"{group}:{name}")
+            return None if packed is None else make(unpack(packed))
+
+        return of
+
     return Graph(
-        _Kept(parts["preparations"], parts["packed"], Preparation.from_plain),
-        _Kept(parts["benchmarks"], parts["packed"], Benchmark.from_plain),
+        _Kept(
+            parts["preparations"],
+            reader("prepare", Preparation.from_plain),
+            lambda: anew().preparations,
+        ),
+        _Kept(parts["benchmarks"], reader("plan", Benchmark.from_plain), lambda: anew().benchmarks),
         parts["aliases"],
         parts["outputs"],
         {
@@ -113,28 +147,26 @@ def kept_graph(parts: Mapping[str, Any]) -> Graph:
     )
 
 
-def graph_parts(graph: Graph) -> dict[str, Any] | None:
-    """The graph as what marshal can write; None when it has a problem that cannot be kept.
+def packed_tasks(graph: Graph) -> dict[str, bytes]:
+    """The tasks of a graph, each packed, by name (`prepare:x`, `plan:x`)."""
+    found = {f"prepare:{name}": pack(item.to_plain()) for name, item in graph.preparations.items()}
+    found.update({f"plan:{name}": pack(item.to_plain()) for name, item in graph.benchmarks.items()})
+    return found
 
-    That is one that is no config's, or one that other users do not have. Each task is packed by itself, and
-    `preparations` and `benchmarks` say where in `packed` it is.
+
+def graph_parts(graph: Graph) -> dict[str, Any] | None:
+    """What of the graph is not a task's, as what marshal can write; None when it has a problem that cannot be kept.
+
+    That is one that is no config's, or one that other users do not have.
     """
     problems = {}
     for name, error in graph.problems.items():
         if not isinstance(error, ConfigError) or isinstance(error, ConfigDeniedError):
             return None
         problems[name] = (error.message, error.file, error.line, error.key)
-    packed, size = [], 0
-    places: dict[str, dict[str, int]] = {"preparations": {}, "benchmarks": {}}
-    tasks: tuple[Mapping[str, Any], ...] = (graph.preparations, graph.benchmarks)
-    for place, items in zip(places.values(), tasks, strict=True):
-        for name, item in items.items():
-            place[name] = size
-            packed.append(pack(item.to_plain()))
-            size += len(packed[-1])
     return {
-        **places,
-        "packed": b"".join(packed),
+        "preparations": list(graph.preparations),
+        "benchmarks": list(graph.benchmarks),
         "aliases": dict(graph.aliases),
         "outputs": dict(graph.outputs),
         "problems": problems,

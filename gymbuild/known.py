@@ -12,19 +12,19 @@ import os
 import sys
 
 from gymbuild.record_log import RecordLog
-from gymbuild.witness import holds, look_at, nothing_at, pack_signatures, signature
+from gymbuild.witness import SIZE, holds, look_at, nothing_at, pack_signatures, signature
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from gymbuild.graph import Graph
     from gymbuild.snapshot import Entry, Snapshot
     from gymbuild.witness import Look
 
-FORMAT = 5
+FORMAT = 6
 """Raised when what is kept changes."""
 _MANY = 500
 """Tasks from which on two threads look at files at once."""
@@ -35,12 +35,13 @@ CONFIGS = "benchmarks"
 
 
 def index_log(root: str) -> RecordLog:
-    """The log of the graph's record (`graph`) and of each task's (`task:<task>`)."""
+    """The log of what proves that the graph (`graph`, `graph-rest`) and tasks are as they were: most tasks in one
+    record (`tasks`, `absent`), those that were written since each by itself (`task:<task>`)."""
     return RecordLog(os.path.join(root, ".cache", "index"))
 
 
 def parts_log(root: str) -> RecordLog:
-    """The log of the graph's tasks, each kept so that it can be read by itself."""
+    """The log of the graph (`graph`) and of its tasks, each by itself."""
     return RecordLog(os.path.join(root, ".cache", "graph"))
 
 
@@ -64,11 +65,13 @@ class Known:
         self._prefix = root + "/"
         self._look: Look | None = None
         self._tasks: dict[str, bool] = {}
-        self._tokens: dict[str, str] | None = None
         self._snapshot: Snapshot | None = None
         self._snapshot_read = False
         self._own: set[str] = set()
         self._alone = 0
+        self._unfinished: Snapshot | None = None
+        self._graph_aside: Aside | None = None
+        self._graph_differing: list[int] = []
         record = self._index.get("graph")
         if record is not None and record["format"] != circumstances():
             record = None
@@ -79,7 +82,7 @@ class Known:
         self.refused = False
         """Whether it was asked already if all is current, and it is not."""
         self._graph_holds: bool | None = None
-        self._folders: dict[str, tuple[str, ...]] | None = None
+        self._rest: dict[str, Any] | None = None
 
     def graph_holds(self) -> bool:
         """Whether the graph would be the same if it were made anew."""
@@ -89,9 +92,17 @@ class Known:
 
     def task_named(self, word: str) -> str | None:
         """The task that a word of the command line names, by its own name or a benchmark's."""
-        assert self.record is not None
-        name: str | None = marshal.loads(self.record["names"]).get(word)
+        name: str | None = self._graph_rest()["names"].get(word)
         return name
+
+    def _graph_rest(self) -> dict[str, Any]:
+        """What of the graph's record is not needed by every start; empty when it is lost."""
+        if self._rest is None:
+            assert self.record is not None
+            found = self._index.get("graph-rest")
+            lost = found is None or found["token"] != self.record["token"]
+            self._rest = {"names": {}, "folders": {}, "tokens": {}} if lost else found
+        return self._rest
 
     def _differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
         return self._looking().differences(paths, signatures, most)
@@ -102,7 +113,10 @@ class Known:
         return self._look
 
     def _graph_is_same(self, record: dict[str, Any]) -> bool:
-        differing = self._differences(record["paths"], record["signatures"])
+        if self._unfinished is not None:
+            differing = self._finish(self._unfinished)
+        else:
+            differing = self._differences(record["paths"], record["signatures"])
         if differing:
             names = record["paths"].split(b"\0")
             if not all(self._has_same_configs(os.fsdecode(names[at])) for at in differing):
@@ -114,10 +128,7 @@ class Known:
 
         Preparations change their folders: prepared files are put there.
         """
-        assert self.record is not None
-        if self._folders is None:
-            self._folders = marshal.loads(self.record["folders"])
-        names = self._folders.get(folder)
+        names = self._graph_rest()["folders"].get(folder)
         return names is not None and names == config_names(self._prefix + folder)
 
     def configs_stay(self, paths: Iterable[str]) -> bool:
@@ -156,7 +167,7 @@ class Known:
         if snapshot is not None:
             return snapshot.sources(task)
         entry: Entry | None = self._index.get("task:" + task)
-        return None if entry is None else entry[7]
+        return None if entry is None else entry[8]
 
     def is_current(self, task: str) -> bool:
         """Whether a task, and every one whose output it reads, is current for certain. The graph has to hold."""
@@ -172,30 +183,73 @@ class Known:
             self._tasks[task] = known
         return known
 
-    def look_at_all(self) -> None:
-        """Look at everything at once; worth it before many tasks are asked for."""
+    def look_at_all(self, tasks: Iterable[str]) -> bool:
+        """Look at everything at once, before many tasks are asked for.
+
+        Args:
+            tasks: that will be asked for.
+
+        Returns:
+            False when one of them is not current for certain; the rest is then looked at while others go on.
+        """
         snapshot = self.snapshot()
         if snapshot is None or len(snapshot) < _MANY or not self._looking().releases_the_lock:
-            return
-        import _thread
+            return True
+        assert self.record is not None
+        paths, signatures = self.record["paths"], self.record["signatures"]
+        # each with a look of its own: what one has seen, the other does not know
+        look, other = self._looking(), look_at(self.root)
+        asked = set(tasks)
+        self._unfinished = snapshot
+        # what changed last is likely to have changed again
+        if not all(map(self.is_current, asked & self._own)):
+            self._look_at_rest(snapshot, other)
+            return False
+        half = snapshot.count_files() // 2
+        aside = Aside(lambda: snapshot.changed_files(other, half))
+        changed = snapshot.changed_files(look, 0, half)
+        snapshot.note_changed([*changed, *aside.result()])
+        if any(task in asked and task not in self._own for task in snapshot.changed_tasks()):
+            self._look_at_rest(snapshot, None)
+            return False
+        half = len(signatures) // SIZE // 2
+        self._graph_aside = Aside(lambda: other.differences(paths, signatures, 0, half))
+        self._graph_differing = look.differences(paths, signatures, 0, 0, half)
+        return True
 
-        done = _thread.allocate_lock()
-        done.acquire()
-        # of its own: what one has seen, the other does not know
-        other = look_at(self.root)
+    def _look_at_rest(self, snapshot: Snapshot, files: Look | None) -> None:
+        """Begin to look at what the graph depends on, and at the tasks' folders, which are among it.
 
-        def look() -> None:
-            try:
-                snapshot.compare_files(other)
-            finally:
-                done.release()
+        Args:
+            snapshot: that has the folders.
+            files: with which to look at the tasks' files before; None when that has been done.
+        """
+        assert self.record is not None
+        paths, signatures, look = self.record["paths"], self.record["signatures"], self._looking()
 
-        _thread.start_new_thread(look, ())
-        self.graph_holds()
-        done.acquire()
-        # the graph's are among them
-        snapshot.compare_folders(self._looking())
+        # one thread: the other processor is for what goes on meanwhile
+        def rest() -> list[int]:
+            if files is not None:
+                snapshot.note_changed(snapshot.changed_files(files))
+            differing = look.differences(paths, signatures)
+            snapshot.note_folders(snapshot.changed_folders(look))
+            return differing
+
+        self._graph_aside = Aside(rest)
+
+    def _finish(self, snapshot: Snapshot) -> list[int]:
+        """Wait for what `look_at_all` has begun.
+
+        Returns:
+            the paths of the graph's witness that differ.
+        """
+        self._unfinished = None
+        assert self._graph_aside is not None
+        differing = [*self._graph_differing, *self._graph_aside.result()]
+        if not snapshot.is_compared:
+            snapshot.note_folders(snapshot.changed_folders(self._looking()))
         self._note_certain(snapshot)
+        return differing
 
     def _note_certain(self, snapshot: Snapshot) -> None:
         """Take down, once a snapshot is compared, which of its tasks are current for certain."""
@@ -229,8 +283,8 @@ class Known:
         if not snapshot.is_compared:
             self._alone += 1
             if self._alone > _ALONE:
-                snapshot.compare_files(self._looking())
-                snapshot.compare_folders(self._looking())
+                snapshot.note_changed(snapshot.changed_files(self._looking()))
+                snapshot.note_folders(snapshot.changed_folders(self._looking()))
                 self._note_certain(snapshot)
         return (
             # what is known of a task says nothing once its config asks for something else
@@ -240,9 +294,10 @@ class Known:
         )
 
     def _holds(self, task: str, entry: Entry) -> bool:
-        token, paths, signatures, folders, folder_signatures, absent, variables, sources = entry
+        assert self.record is not None
+        graph, token, paths, signatures, folders, folder_signatures, absent, variables, sources = entry
         return (
-            token == self.tokens().get(task)
+            (graph == self.record["token"] or token == self.tokens().get(task))
             and not self._differences(paths, signatures, 1)
             and self._are_absent(folders, folder_signatures, absent)
             and self._rest_holds(variables, sources)
@@ -250,10 +305,8 @@ class Known:
 
     def tokens(self) -> dict[str, str]:
         """By task of the graph, the digest of what its config asks for."""
-        assert self.record is not None
-        if self._tokens is None:
-            self._tokens = marshal.loads(self.record["tokens"])
-        return self._tokens
+        tokens: dict[str, str] = self._graph_rest()["tokens"]
+        return tokens
 
     def written_alone(self) -> dict[str, Entry]:
         """The entries of the tasks that have a record of their own."""
@@ -272,16 +325,57 @@ class Known:
     def _rest_holds(self, variables: tuple[tuple[str, str | None], ...], sources: tuple[str, ...]) -> bool:
         return (not variables or holds(((), variables), self.root)) and all(map(self.is_current, sources))
 
-    def graph(self) -> Graph | None:
-        """The graph, its tasks made when they are asked for; None when it has to be made anew."""
+    def graph(self, anew: Callable[[], Graph]) -> Graph | None:
+        """The graph, its tasks read when they are asked for; None when it has to be made anew.
+
+        Args:
+            anew: makes the whole graph, for the case that a task in it turns out to be damaged.
+        """
         if self.record is None or not self.graph_holds():
             return None
-        parts = parts_log(self.root).get("parts")
+        log = parts_log(self.root)
+        parts = log.get("graph")
         if parts is None or parts["token"] != self.record["token"]:
             return None
         from gymbuild.graph import kept_graph
 
-        return kept_graph(parts)
+        return kept_graph(parts, log.get, anew)
+
+
+class Aside:
+    """A look at files in a thread of its own, which runs while others do.
+
+    Args:
+        call: gives the numbers of the paths that differ.
+    """
+
+    def __init__(self, call: Callable[[], list[int]]) -> None:
+        import _thread
+
+        self._call = call
+        self._result: list[int] | None = None
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            # no thread is to be had: it is called when it is asked for
+            self._done.release()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except Exception:
+            self._result = None
+        finally:
+            self._done.release()
+
+    def result(self) -> list[int]:
+        """Wait for the result."""
+        with self._done:
+            if self._result is None:
+                self._result = self._call()
+            return self._result
 
 
 def pack(plain: Any) -> bytes:

@@ -70,8 +70,8 @@ def _add_group(graph: Graph, chosen: Selection, group: str) -> None:
     for name in graph.problems:
         chosen.add(chosen.problems, f"{group}:{name}", False)
     if group == "prepare":
-        for name in graph.preparations:
-            chosen.add(chosen.preparations, name, False)
+        # named wins over swept up
+        chosen.preparations = {**dict.fromkeys(graph.preparations, False), **chosen.preparations}
     else:
         for name in graph.benchmarks:
             chosen.add(chosen.plans, name, False)

@@ -145,9 +145,11 @@ class Session:
             ConfigError: a config of `config_paths` cannot be resolved.
             UsageError: arguments were given, and no task was named.
         """
-        kept = self.known.graph() if self.known is not None else None
-        if kept is not None:
-            return kept
+        kept = self.known.graph(self._graph_anew) if self.known is not None else None
+        return kept if kept is not None else self._graph_anew()
+
+    def _graph_anew(self) -> Graph:
+        """The graph, made from the configs."""
         from gymbuild.config.catalog import load_catalog, resolve_configs
 
         settings = self.settings
@@ -288,8 +290,12 @@ class Session:
             _report(decided, named, task, [str(error)])
         broken: dict[str, str] = {}
         known = self.known if by_stat else None
-        for name in self._in_order(selection.preparations, known):
-            if known is not None and known.is_current(f"prepare:{name}"):
+        certain: set[str] = set()
+        if known is not None:
+            certain.update(name for name in selection.preparations if known.is_current("prepare:" + name))
+        decided.current = dict.fromkeys(name for name in selection.preparations if name in certain)
+        for name in self._in_order(selection.preparations, certain, known):
+            if known is not None and known.is_current("prepare:" + name):
                 decided.current[name] = None
                 continue
             named = selection.preparations.get(name, False)
@@ -361,8 +367,14 @@ class Session:
         hint = f" The nearest are {', '.join(near)}." if near else ""
         return f"{word}: there is no such task.{hint} `gymbuild benchmarks` lists what there is."
 
-    def _in_order(self, names: dict[str, bool], known: Known | None) -> list[str]:
-        """The selected preparations and those that they read from, each after what it reads."""
+    def _in_order(self, names: dict[str, bool], certain: set[str], known: Known | None) -> list[str]:
+        """The selected preparations that are not certain, and those that they read from, each after what it reads.
+
+        Args:
+            names: the selected ones.
+            certain: those that are known to be current, and so are what they read.
+            known: tells of the others.
+        """
         ordered: dict[str, None] = {}
         entered: set[str] = set()
 
@@ -378,9 +390,7 @@ class Session:
             ordered[name] = None
 
         for name in names:
-            if known is not None and known.is_current(f"prepare:{name}"):
-                ordered[name] = None
-            else:
+            if name not in certain:
                 visit(name)
         return list(ordered)
 

@@ -13,14 +13,14 @@ from gymbuild.witness import SIZE, nothing_at
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from gymbuild.witness import Look
 
     Variables = tuple[tuple[str, str | None], ...]
-    Entry = tuple[str, bytes, bytes, bytes, bytes, bytes, Variables, tuple[str, ...]]
-    """What is kept of a task: the digest of what its config asks for; paths and their signatures; folders, their
+    Entry = tuple[str, str, bytes, bytes, bytes, bytes, bytes, Variables, tuple[str, ...]]
+    """What is kept of a task: the token of the graph that it was in; the digest of what its config asks for; paths and their signatures; folders, their
     signatures, and (marshalled) for each the paths that were not in it; environment variables with their digests;
     the tasks whose outputs it reads. Paths and signatures are packed, as `pack_signatures` says."""
 
@@ -56,21 +56,23 @@ def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], di
 
     paths, folders = _Pool(), _Pool()
     lists: dict[bytes, int] = {}
-    numbers, tokens, uses, ends = {}, [], array.array("I"), array.array("I")
+    numbers, tokens = {}, []
+    files, file_ends = array.array("I"), array.array("I")
+    stands, absents, stand_ends = array.array("I"), array.array("I"), array.array("I")
     variables, sources = {}, {}
     for number, (task, entry) in enumerate(entries.items()):
         numbers[task] = number
-        tokens.append(entry[0])
-        uses.extend(paths.add(entry[1], entry[2]))
-        ends.append(len(uses))
-        for folder, absent in zip(paths_of(entry[3], entry[4]), marshal.loads(entry[5]), strict=True):
-            uses.append(folders.add(*folder)[0])
-            uses.append(lists.setdefault(absent, len(lists)))
-        ends.append(len(uses))
-        if entry[6]:
-            variables[number] = entry[6]
+        tokens.append(entry[1])
+        files.extend(paths.add(entry[2], entry[3]))
+        file_ends.append(len(files))
+        for folder, absent in zip(paths_of(entry[4], entry[5]), marshal.loads(entry[6]), strict=True):
+            stands.extend(folders.add(*folder))
+            absents.append(lists.setdefault(absent, len(lists)))
+        stand_ends.append(len(stands))
         if entry[7]:
-            sources[number] = entry[7]
+            variables[number] = entry[7]
+        if entry[8]:
+            sources[number] = entry[8]
     (names, signatures), (stand_ins, stand_in_signatures) = paths.packed(), folders.packed()
     identity = os.urandom(16)
     record = {
@@ -82,8 +84,9 @@ def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], di
         "signatures": signatures,
         "folders": stand_ins,
         "folder_signatures": stand_in_signatures,
-        "uses": uses.tobytes(),
-        "ends": ends.tobytes(),
+        "file_uses": (files.tobytes(), file_ends.tobytes()),
+        "folder_uses": (stands.tobytes(), stand_ends.tobytes()),
+        "absent_uses": absents.tobytes(),
         "variables": variables,
         "sources": sources,
     }
@@ -95,6 +98,44 @@ def paths_of(paths: bytes, signatures: bytes) -> list[tuple[bytes, bytes]]:
     if not signatures:
         return []
     return [(name, signatures[SIZE * at : SIZE * (at + 1)]) for at, name in enumerate(paths.split(b"\0"))]
+
+
+class _Uses:
+    """Which numbers each task names.
+
+    Args:
+        packed: the numbers of one task after the other, and where those of each task end.
+    """
+
+    def __init__(self, packed: tuple[bytes, bytes]) -> None:
+        self.numbers, self._ends = (memoryview(part).cast("I") for part in packed)
+
+    def of(self, task: int) -> range:
+        """Where the numbers of a task are."""
+        return range(self._ends[task - 1] if task else 0, self._ends[task])
+
+    def tasks_of(self, wanted: set[int]) -> set[int]:
+        """The tasks that name one of these numbers."""
+        found: set[int] = set()
+        numbers, ends = self.numbers.tolist(), self._ends
+        for number in wanted:
+            at, size = -1, len(numbers)
+            while True:
+                try:
+                    at = numbers.index(number, at + 1)
+                except ValueError:
+                    break
+                low, high = 0, len(ends)
+                while low < high:
+                    middle = (low + high) // 2
+                    if ends[middle] <= at:
+                        low = middle + 1
+                    else:
+                        high = middle
+                found.add(low)
+                # a task names a number once
+                at = min(ends[low], size) - 1
+        return found
 
 
 class Snapshot:
@@ -109,8 +150,8 @@ class Snapshot:
         self._record = record
         self._read_absent = absent
         self._absent: list[bytes] | None = None
-        self._uses = memoryview(record["uses"]).cast("I")
-        self._ends = memoryview(record["ends"]).cast("I")
+        self._files, self._folders = _Uses(record["file_uses"]), _Uses(record["folder_uses"])
+        self._absents = memoryview(record["absent_uses"]).cast("I")
         self._numbers: dict[str, int] = record["tasks"]
         self._bad: set[int] | None = None
         self._bad_folders: set[int] | None = None
@@ -146,61 +187,62 @@ class Snapshot:
         """Whether every path has been looked at."""
         return self._bad is not None and self._bad_folders is not None
 
-    def compare_files(self, look: Look) -> None:
-        """Look at every file of every task; `compare_folders` has to follow."""
-        self._bad = set(look.differences(self._record["paths"], self._record["signatures"]))
+    def count_files(self) -> int:
+        """How many paths there are besides folders."""
+        return len(self._record["signatures"]) // SIZE
 
-    def compare_folders(self, look: Look) -> None:
-        """Look at every folder that stands for what was missing in it."""
-        differing = look.differences(self._record["folders"], self._record["folder_signatures"])
-        self._bad_folders = set(differing)
+    def changed_files(self, look: Look, first: int = 0, last: int | None = None) -> list[int]:
+        """Look at the files of all tasks, or a range of them; `note_changed` has to follow."""
+        last = self.count_files() if last is None else last
+        return look.differences(self._record["paths"], self._record["signatures"], 0, first, last)
+
+    def note_changed(self, files: Iterable[int]) -> None:
+        """Keep what `changed_files` found; `note_folders` has to follow as well."""
+        self._bad = set(files)
+
+    def changed_tasks(self) -> list[str]:
+        """The tasks that name a file that changed."""
+        touched = self._files.tasks_of(self._bad or set())
+        return [task for task, number in self._numbers.items() if number in touched] if touched else []
+
+    def changed_folders(self, look: Look) -> list[int]:
+        """Look at every folder that stands for what was missing in it; `note_folders` has to follow."""
+        return look.differences(self._record["folders"], self._record["folder_signatures"])
+
+    def note_folders(self, folders: Iterable[int]) -> None:
+        """Keep what `changed_folders` found."""
+        self._bad_folders = set(folders)
 
     def certain(self) -> dict[str, bool]:
         """The tasks whose paths are all as they were, and of which nothing else counts: no variable, no source."""
         assert self._bad is not None and self._bad_folders is not None
         found = dict.fromkeys(self._numbers, True)
         unsure = {*self._record["variables"], *self._record["sources"]}
-        if self._bad or self._bad_folders:
-            unsure.update(self._touched(self._bad, self._bad_folders))
+        unsure |= self._files.tasks_of(self._bad) | self._folders.tasks_of(self._bad_folders)
         for task in [task for task, number in self._numbers.items() if number in unsure] if unsure else ():
             del found[task]
-        return found
-
-    def _touched(self, bad: set[int], folders: set[int]) -> list[int]:
-        """The tasks that name a path or a folder that is not as it was."""
-        uses, ends = self._uses.tolist(), self._ends.tolist()
-        found, start = [], 0
-        for number in range(len(self._numbers)):
-            middle, end = ends[2 * number], ends[2 * number + 1]
-            if not bad.isdisjoint(uses[start:middle]) or (
-                folders and not folders.isdisjoint(uses[middle:end:2])
-            ):
-                found.append(number)
-            start = end
         return found
 
     def holds(self, task: str, look: Look) -> bool:
         """Whether all paths of a task are as they were."""
         number = self._numbers[task]
-        start = self._ends[2 * number - 1] if number else 0
-        middle, end = self._ends[2 * number], self._ends[2 * number + 1]
+        files, stands = self._files.of(number), self._folders.of(number)
         bad, folders = self._bad, self._bad_folders
         if bad is None or folders is None:
-            return self._holds_alone(start, middle, end, look)
-        return bad.isdisjoint(self._uses[start:middle]) and all(
-            self._uses[at] not in folders or self._is_absent(self._uses[at + 1], look)
-            for at in range(middle, end, 2)
+            return self._holds_alone(files, stands, look)
+        return bad.isdisjoint(self._files.numbers[files.start : files.stop]) and all(
+            self._folders.numbers[at] not in folders or self._is_absent(self._absents[at], look)
+            for at in stands
         )
 
-    def _holds_alone(self, start: int, middle: int, end: int, look: Look) -> bool:
+    def _holds_alone(self, files: range, stands: range, look: Look) -> bool:
         paths, folders = self._all_pairs()
-        named = [paths[number] for number in self._uses[start:middle]]
+        named = [paths[self._files.numbers[at]] for at in files]
         if look.differences(b"\0".join(name for name, _ in named), b"".join(found for _, found in named), 1):
             return False
-        for at in range(middle, end, 2):
-            if look.differences(*folders[self._uses[at]], 1) and not self._is_absent(
-                self._uses[at + 1], look
-            ):
+        for at in stands:
+            folder = folders[self._folders.numbers[at]]
+            if look.differences(*folder, 1) and not self._is_absent(self._absents[at], look):
                 return False
         return True
 
@@ -234,20 +276,19 @@ class Snapshot:
             return {}
         paths, folders = self._all_pairs()
         found: dict[str, Entry] = {}
-        start = 0
         for task, number in self._numbers.items():
-            middle, end = self._ends[2 * number], self._ends[2 * number + 1]
-            named = [paths[at] for at in self._uses[start:middle]]
-            stand_ins = [folders[self._uses[at]] for at in range(middle, end, 2)]
+            named = [paths[self._files.numbers[at]] for at in self._files.of(number)]
+            stands = self._folders.of(number)
+            stand_ins = [folders[self._folders.numbers[at]] for at in stands]
             found[task] = (
+                self.graph,
                 self.token(task),
                 b"\0".join(name for name, _ in named),
                 b"".join(signature for _, signature in named),
                 b"\0".join(name for name, _ in stand_ins),
                 b"".join(signature for _, signature in stand_ins),
-                marshal.dumps([absent[self._uses[at + 1]] for at in range(middle, end, 2)], 2),
+                marshal.dumps([absent[self._absents[at]] for at in stands], 2),
                 self.variables(task),
                 self.sources(task),
             )
-            start = end
         return found

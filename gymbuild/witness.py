@@ -69,6 +69,7 @@ _FIELDS = struct.Struct("<5Q")
 SIZE = _FIELDS.size
 """Bytes of a packed signature."""
 _MASK = (1 << 64) - 1
+_ALL = 1 << 62
 _NOTHING = bytes(SIZE)
 """Packed for "is not there"."""
 
@@ -110,19 +111,23 @@ class _PlainLook:
         self._prefix = root + "/"
         self._found: dict[str, bytes] = {}
 
-    def differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
+    def differences(
+        self, paths: bytes, signatures: bytes, most: int = 0, first: int = 0, last: int = _ALL
+    ) -> list[int]:
         """Which paths have not the signatures that are expected.
 
         Args:
             paths: packed, as `pack_signatures` gives them.
             signatures: packed.
             most: how many are enough to know; 0 for all.
+            first: the path to begin with.
+            last: the path to end before.
         """
         differing: list[int] = []
         if not signatures:
             return differing
         found, prefix = self._found, self._prefix
-        for at, path in enumerate(os.fsdecode(paths).split("\0")):
+        for at, path in enumerate(os.fsdecode(paths).split("\0")[first:last], first):
             now = found.get(path)
             if now is None:
                 seen = signature(path if path[:1] == "/" else prefix + path)
@@ -143,9 +148,11 @@ class _NativeLook:
         self._look = native.start_look(os.fsencode(root))
         self._differences = native.differences
 
-    def differences(self, paths: bytes, signatures: bytes, most: int = 0) -> list[int]:
+    def differences(
+        self, paths: bytes, signatures: bytes, most: int = 0, first: int = 0, last: int = _ALL
+    ) -> list[int]:
         """As `_PlainLook.differences`; other threads run meanwhile."""
-        found: list[int] = self._differences(self._look, paths, signatures, most)
+        found: list[int] = self._differences(self._look, paths, signatures, most, first, last)
         return found
 
 

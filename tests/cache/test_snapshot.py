@@ -26,13 +26,16 @@ def plain(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
     return str(request.param) == "plain"
 
 
-def entry_of(root: Path, task: Task) -> tuple[str, bytes, bytes, bytes, bytes, bytes, tuple[()], tuple[()]]:
+def entry_of(
+    root: Path, task: Task
+) -> tuple[str, str, bytes, bytes, bytes, bytes, bytes, tuple[()], tuple[()]]:
     paths, folders = task
 
     def at(path: str) -> tuple[str, Signature | None]:
         return path, signature(str(root / path))
 
     return (
+        "graph",
         "token",
         *pack_signatures(map(at, paths)),
         *pack_signatures(at(folder) for folder, _ in folders),
@@ -98,8 +101,8 @@ def test_the_same_verdicts_as_path_by_path(tmp_path: Path, plain: bool, seed: in
     assert {name: alone.holds(name, look) for name in tasks} == expected
     together = Snapshot(record, lambda: absent_record)
     look = look_at(str(tmp_path), plain=plain)
-    together.compare_files(look)
-    together.compare_folders(look)
+    together.note_changed(together.changed_files(look))
+    together.note_folders(together.changed_folders(look))
     assert {name: together.holds(name, look) for name in tasks} == expected
     certain = together.certain()
     assert all(expected[name] for name in certain)
@@ -114,14 +117,14 @@ def test_what_a_snapshot_does_not_see_is_not_certain(tmp_path: Path) -> None:
     plain = entry_of(tmp_path, ([], []))
     entries = {
         "prepare:a": plain,
-        "prepare:b": (*plain[:6], (("NAME", None),), ()),
-        "prepare:c": (*plain[:6], (), ("prepare:a",)),
+        "prepare:b": (*plain[:7], (("NAME", None),), ()),
+        "prepare:c": (*plain[:7], (), ("prepare:a",)),
     }
     record, absent = gather(entries, "graph")
     snapshot = Snapshot(record, lambda: absent)
     look = look_at(str(tmp_path))
-    snapshot.compare_files(look)
-    snapshot.compare_folders(look)
+    snapshot.note_changed(snapshot.changed_files(look))
+    snapshot.note_folders(snapshot.changed_folders(look))
     assert snapshot.certain() == {"prepare:a": True}
     assert snapshot.variables("prepare:b") == (("NAME", None),)
     assert snapshot.sources("prepare:c") == ("prepare:a",)
