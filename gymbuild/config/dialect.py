@@ -10,8 +10,8 @@ from typing import Any
 from gymbuild.config import servers
 from gymbuild.config.directives import apply_directives, leftovers
 from gymbuild.config.interpolation import Interpolations, Unresolvable, has_interpolation
-from gymbuild.config.merging import MISSING, merge
-from gymbuild.config.yaml_files import check_values, kind_of, parse, read_bytes
+from gymbuild.config.merging import MISSING, MOST_VALUES, merge
+from gymbuild.config.yaml_files import check_values, count_values, kind_of, parse, read_bytes
 from gymbuild.errors import ConfigError
 from gymbuild.paths import Checkout
 from gymbuild.witness import Signature, is_racy, signature
@@ -242,10 +242,17 @@ class ConfigReader:
         known = set(entries)
         files: list[ConfigFile] = []
         origin = [asked] * roots
-        position = 0
+        position = values = 0
         while position < len(entries):
             entry = entries[position]
             file = self._included(entry, trace, origin[position])
+            values += count_values(file[0].data, MOST_VALUES)
+            if values > MOST_VALUES:
+                raise ConfigError(
+                    f"with all that it includes it holds more than {MOST_VALUES:,} values.",
+                    file=asked,
+                    key=INCLUDES,
+                )
             if file[1] is not None:
                 entries[position] = file[1]
                 known = set(entries)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.config.interpolation import NOTHING, Interpolations
-from gymbuild.config.merging import MISSING, copy_plain, merge
-from gymbuild.config.yaml_files import kind_of
+from gymbuild.config.merging import MISSING, MOST_VALUES, copy_plain, merge, too_many_values
+from gymbuild.config.yaml_files import count_values, kind_of
 from gymbuild.errors import ConfigError
 
 INHERIT = "_inherit_from"
@@ -26,6 +26,8 @@ class _Pass:
     live: dict[Any, Any]
     before: dict[Any, Any]
     file: str | None
+    left: int = MOST_VALUES
+    """How many more values directives may bring."""
 
 
 def apply_directives(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]:
@@ -39,8 +41,11 @@ def apply_directives(config: dict[Any, Any], *, file: str | None = None) -> dict
         file: the config that was asked for, for errors.
 
     Raises:
-        ConfigError: a source that does not exist, or a key to delete that is nowhere, by key.
+        ConfigError: a source that does not exist, or a key to delete that is nowhere, by key; or more values than
+            a config may have.
     """
+    if count_values(config, MOST_VALUES) > MOST_VALUES:
+        raise too_many_values(file, None)
     live = copy_plain(config)
     _visit(_Pass(live, config, file), live, (), set())
     return live  # type: ignore[no-any-return]
@@ -82,6 +87,9 @@ def _visit(work: _Pass, mapping: dict[Any, Any], path: tuple[Any, ...], seen: se
                     key=_dotted(here),
                 )
             found = merge(found, value, file=work.file, dereference=_dereference)
+        work.left -= count_values(found, work.left)
+        if work.left <= 0:
+            raise too_many_values(work.file, _dotted(here))
         mapping[key] = copy_plain(found)
         for name in sorted(to_delete or ()):
             if (

@@ -10,9 +10,11 @@ from functools import cache
 from typing import Any
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
-from gymbuild.config.interpolation import NOTHING, Interpolations, Unresolvable
+from gymbuild.config.declared import dotted
+from gymbuild.config.interpolation import NOTHING, Interpolations, TooMuch, Unresolvable
+from gymbuild.config.merging import MOST_VALUES, too_many_values
 from gymbuild.config.yaml_files import FLOAT_PATTERN
-from gymbuild.errors import UsageError
+from gymbuild.errors import ConfigError, UsageError
 from gymbuild.masking import MASK, is_secret_name, mask, secret_values
 from gymbuild.paths import Checkout
 
@@ -52,7 +54,7 @@ def eval_config(
     resolved = resolve_configs(
         checkout, paths, search_dirs=search_dirs, overrides=overrides, allow_outside=allow_outside
     )
-    return to_yaml(render(resolved.config))
+    return to_yaml(render(resolved.config, file=resolved.config_files[0]))
 
 
 def config_path_of(
@@ -81,16 +83,25 @@ def config_path_of(
     raise UsageError(f"there is no benchmark {word!r}; {hint}")
 
 
-def render(config: dict[Any, Any]) -> dict[Any, Any]:
+def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]:
     """The config with every interpolation resolved that can be, and secrets masked; it is not changed.
 
     Args:
         config: as `Resolved.config`.
+        file: the config that was asked for, for errors.
+
+    Raises:
+        ConfigError: resolved, it is larger than a config may be, or it holds more interpolations.
     """
     secrets = secret_values()
-    interpolations = Interpolations(config)
+    interpolations = Interpolations(config, most_nodes=MOST_VALUES)
+    left = MOST_VALUES
 
     def value_of(value: Any, path: tuple[Any, ...], inside: frozenset[int]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise too_many_values(file, dotted(path))
         if isinstance(value, dict | list):
             if id(value) in inside:
                 return f"${{{'.'.join(map(str, path))}}}"
@@ -112,6 +123,8 @@ def render(config: dict[Any, Any]) -> dict[Any, Any]:
                 return _secret(value, interpolations, path)
             try:
                 return _masked_deep(interpolations.resolve(path), secrets)
+            except TooMuch as error:
+                raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=dotted(path)) from None
             except (Unresolvable, LookupError):
                 return masked(value)
         return masked(value)
@@ -138,7 +151,7 @@ def _secret(value: str, interpolations: Interpolations, path: tuple[Any, ...]) -
 def _text_behind(value: str, interpolations: Interpolations) -> str | None:
     """The text of the last interpolation in a chain of plain ones."""
     match = re.fullmatch(r"\$\{\s*([\w.-]+)\s*\}", value)
-    for _ in range(50):
+    for _ in range(25):
         if match is None:
             return value
         try:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gymbuild.config.merging import MISSING
+from gymbuild.config.yaml_files import count_values
 
 _NODE = re.compile(r"\$\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}")
 """An interpolation of one node by its absolute path: what needs no OmegaConf."""
@@ -17,8 +18,18 @@ _REFERENCE = re.compile(r"(?:\$\{|:|,)\s*(\.*)([A-Za-z_][\w.-]*)")
 """What might name another node inside an interpolation; taking too much for a reference does no harm."""
 _MOST_CHARACTERS = 1_000_000
 """What one value may come to when its interpolations are resolved."""
-_MOST_STEPS = 50
+_COST = 1_000
+"""Characters that one interpolation counts for: it takes OmegaConf as long as writing so many."""
+_LONGEST = 20_000
+"""Characters from the first to the last sign of the interpolations of one text: reading more takes OmegaConf seconds."""
+_MOST_INTERPOLATIONS = 2_000
+"""Interpolations that OmegaConf resolves for one config; long texts count as several."""
+_MOST_NODES = 5_000
+"""Values of a config that OmegaConf makes nodes of, which takes it a tenth of a millisecond each."""
+_MOST_STEPS = 25
 """Interpolations that may lead to one another before they count as a loop."""
+_WORDS = re.compile(r"[\w-]+")
+_NESTED = re.compile(r"\$\{[^}]{0,5000}?\$\{")
 _LOCK = threading.RLock()
 NOTHING: Any = object()
 """What `Interpolations.plain` gives where there is nothing that it can tell."""
@@ -39,16 +50,30 @@ def has_interpolation(value: Any) -> bool:
     return False
 
 
+class TooMuch(Unresolvable):
+    """A config with more interpolations than are resolved; a single value with too many is only unresolvable."""
+
+
 class Interpolations:
     """Resolves interpolations within one config.
 
     Args:
         config: the whole config, as plain data; it must not change afterwards.
+        most_nodes: values that OmegaConf is given to make nodes of, at the most.
     """
 
-    def __init__(self, config: dict[Any, Any]) -> None:
+    def __init__(self, config: dict[Any, Any], *, most_nodes: int = _MOST_NODES) -> None:
         self._config = config
-        self._omegaconf: Any = None
+        self._most_nodes = self._nodes_left = most_nodes
+        self._small: bool | None = None
+        self._by_top: dict[Any, Any] = {}
+        self._by_keys: dict[frozenset[Any] | None, Any] = {}
+        self._odd_keys: list[Any] | None = None
+        self._named_in: dict[Any, frozenset[str] | None] = {}
+        self._plain_values: dict[str, Any] = {}
+        self._sizes: dict[int, int] = {}
+        self._by_key: dict[str, list[Any]] = {}
+        self._left = _MOST_INTERPOLATIONS
         self.variables: set[str] = set()
         """Environment variables that were read."""
 
@@ -57,7 +82,9 @@ class Interpolations:
 
         This needs no OmegaConf, so it costs nothing where many values are looked at.
         """
-        return self._plain(text, [_MOST_STEPS])
+        if text not in self._plain_values:
+            self._plain_values[text] = self._plain(text, [_MOST_STEPS])
+        return self._plain_values[text]
 
     def _plain(self, text: str, steps: list[int]) -> Any:
         """`plain`, within a number of steps that it shares with those that it calls: a circle ends."""
@@ -117,7 +144,7 @@ class Interpolations:
         Raises:
             LookupError: nothing is there.
             Unresolvable: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
-                not set.
+                not set; `TooMuch` when it is the config that holds too many.
         """
         value = self.walk(path)
         if isinstance(value, str):
@@ -132,9 +159,7 @@ class Interpolations:
 
         with _LOCK, _recorded_variables(self.variables):
             try:
-                if self._omegaconf is None:
-                    self._omegaconf = OmegaConf.create(self._config)
-                node: Any = self._omegaconf
+                node: Any = self._nodes(path[0])
                 for part in path:
                     node = node[part]
                 return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
@@ -143,51 +168,136 @@ class Interpolations:
             except (OmegaConfBaseException, ValueError, TypeError, AttributeError, LookupError) as error:
                 raise Unresolvable(_reason(error)) from None
 
+    def _nodes(self, top: Any) -> Any:
+        """OmegaConf's nodes of the config: of all of it if it is small, else of what can matter for one key."""
+        found = self._by_top.get(top)
+        if found is not None:
+            return found
+        from omegaconf import OmegaConf
+
+        if self._small is None:
+            self._small = count_values(self._config, self._most_nodes) <= self._most_nodes
+        keys = None if self._small else self._keys_that_matter(top)
+        found = self._by_keys.get(keys)
+        if found is None:
+            part: dict[Any, Any] = self._config
+            if keys is not None:
+                part = {key: item for key, item in self._config.items() if key in keys}
+            self._nodes_left -= count_values(part, self._nodes_left)
+            if self._nodes_left < 0:
+                raise TooMuch(f"more than {self._most_nodes:,} values of the config matter for it")
+            found = self._by_keys[keys] = OmegaConf.create(part)
+        self._by_top[top] = found
+        return found
+
+    def _keys_that_matter(self, top: Any) -> frozenset[Any] | None:
+        """The top-level keys that interpolations can lead to from within one; None when any of them might be.
+
+        OmegaConf makes a node of every value that it is given, which takes far longer than to look for the few
+        that it needs. Taking too many does no harm.
+        """
+        if self._odd_keys is None:
+            self._odd_keys = [
+                key for key in self._config if not isinstance(key, str) or not _WORDS.fullmatch(key)
+            ]
+        found: dict[Any, None] = {top: None, **dict.fromkeys(self._odd_keys)}
+        pending = list(found)
+        while pending:
+            key = pending.pop()
+            if key not in self._named_in:
+                self._named_in[key] = self._keys_named_in(self._config[key])
+            named = self._named_in[key]
+            if named is None:
+                return None
+            for other in named:
+                if other not in found:
+                    found[other] = None
+                    pending.append(other)
+        return frozenset(found)
+
+    def _keys_named_in(self, value: Any) -> frozenset[str] | None:
+        """The top-level keys that are words of interpolated texts; None where one text stands in another."""
+        named: set[str] = set()
+        for text in _texts(value):
+            if "${" in text:
+                if _NESTED.search(text):
+                    # what the inner one gives may name anything
+                    return None
+                named.update(word for word in _WORDS.findall(text) if word in self._config)
+        return frozenset(named)
+
     def _check_growth(self, value: Any) -> None:
         """Refuse interpolations that repeat one another into a text of gigabytes, or that go in a circle."""
-        sizes: dict[int, int] = {}
-        by_key: dict[str, list[Any]] = {}
-
-        def size(item: Any) -> int:
-            if isinstance(item, str):
-                if "${" not in item:
-                    return len(item)
-                known = sizes.get(id(item))
-                if known is not None:
-                    return known
-                sizes[id(item)] = len(item)
-                total = len(item)
-                for dots, name in _REFERENCE.findall(item):
-                    total += sum(size(target) for target in targets(dots, name))
-                    if total > _MOST_CHARACTERS:
-                        break
-                sizes[id(item)] = total
-                return total
-            if isinstance(item, dict | list):
-                known = sizes.get(id(item))
-                if known is None:
-                    sizes[id(item)] = 0
-                    known = 1 + sum(
-                        size(part) for part in (item.values() if isinstance(item, dict) else item)
-                    )
-                    sizes[id(item)] = known
-                return known
-            return 8
-
-        def targets(dots: str, name: str) -> list[Any]:
-            if not dots:
-                found = self._at(name.split("."), [_MOST_STEPS])
-                return [] if found is NOTHING else [found]
-            if not by_key:
-                _index_keys(self._config, by_key)
-            return by_key.get(name.rsplit(".", 1)[-1], [])
-
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuch(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
         try:
-            total = size(value)
+            total = self._count(value, 0)
         except RecursionError:
             raise Unresolvable("it leads to itself") from None
         if total > _MOST_CHARACTERS:
-            raise Unresolvable(f"it expands to more than {_MOST_CHARACTERS:,} characters")
+            raise Unresolvable(
+                f"it expands to more than {_MOST_CHARACTERS:,} characters, or leads through too many interpolations"
+            )
+        self._left -= max(0, total // _COST - 1)
+
+    def _count(self, item: Any, depth: int) -> int:
+        """What a value costs once it is resolved, in characters; more than `_MOST_CHARACTERS` means too much."""
+        if isinstance(item, str):
+            if "${" not in item:
+                return len(item)
+            if item.rfind("}") - item.find("${") > _LONGEST or item.count("${") > _MOST_CHARACTERS // _COST:
+                return _MOST_CHARACTERS + 1
+        elif not isinstance(item, dict | list):
+            return 8
+        known = self._sizes.get(id(item))
+        if known is not None:
+            return known
+        if depth > 2 * _MOST_STEPS:
+            raise Unresolvable("it leads to itself, or through too many others")
+        # while it is being counted: what leads to itself adds nothing more, OmegaConf refuses it later
+        self._sizes[id(item)] = len(item) if isinstance(item, str) else 0
+        try:
+            total = self._count_parts(item, depth + isinstance(item, str))
+        except BaseException:
+            del self._sizes[id(item)]
+            raise
+        self._sizes[id(item)] = total
+        return total
+
+    def _count_parts(self, item: Any, depth: int) -> int:
+        total: int
+        if isinstance(item, dict | list):
+            total = 1
+            for part in item.values() if isinstance(item, dict) else item:
+                total += self._count(part, depth)
+                if total > _MOST_CHARACTERS:
+                    break
+            return total
+        total = len(item) + _COST * item.count("${") + _COST * (item.rfind("}") - item.find("${")) // 20
+        for dots, name in _REFERENCE.findall(item):
+            for target in self._targets(dots, name):
+                total += self._count(target, depth)
+                if total > _MOST_CHARACTERS:
+                    return total
+        return total
+
+    def _targets(self, dots: str, name: str) -> list[Any]:
+        if not dots:
+            found = self._at(name.split("."), [_MOST_STEPS])
+            return [] if found is NOTHING else [found]
+        if not self._by_key:
+            _index_keys(self._config, self._by_key)
+        return self._by_key.get(name.rsplit(".", 1)[-1], [])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, str | dict | list):
+                yield from _texts(item)
 
 
 def _index_keys(value: Any, by_key: dict[str, list[Any]]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gymbuild.config.yaml_files import kind_of
+from gymbuild.config.yaml_files import count_values, kind_of
 from gymbuild.errors import ConfigError
 
 MISSING = "???"
 """OmegaConf's mark of a value that is still to be given."""
+MOST_VALUES = 50_000
+"""Values that a config may come to, its includes merged and its directives carried out."""
 
 
 def merge(
@@ -29,9 +31,21 @@ def merge(
             looks behind an interpolation before it merges onto it.
 
     Raises:
-        ConfigError: a mapping meets a list.
+        ConfigError: a mapping meets a list, or interpolations multiply what is merged.
     """
-    return _merge(base, over, base, "", file, dereference, frozenset())
+    return _merge(base, over, base, "", file, dereference, frozenset(), [MOST_VALUES])
+
+
+def too_many_values(file: str | None, key: str | None) -> ConfigError:
+    """A config that comes to more than one may have.
+
+    Args:
+        file: the config that was asked for.
+        key: what is too much.
+    """
+    return ConfigError(
+        f"it comes to more than {MOST_VALUES:,} values; a config may not have more.", file=file, key=key
+    )
 
 
 def _merge(
@@ -42,8 +56,12 @@ def _merge(
     file: str | None,
     dereference: Callable[[dict[Any, Any], str], Any] | None,
     above: frozenset[int],
+    left: list[int],
 ) -> dict[Any, Any]:
-    """`merge` at `path`; `above` are the mappings that `base` lies in, which are never looked behind."""
+    """`merge` at `path`; `above` are the mappings that `base` lies in, which are never looked behind.
+
+    `left` is how many more values may be brought by interpolations.
+    """
     result = dict(base)
     above = above | {id(base)}
     for key, new in over.items():
@@ -55,10 +73,14 @@ def _merge(
             target = dereference(root if path else result, old)
             if isinstance(target, dict | list) and id(target) not in above:
                 old = result[key] = target
+                if isinstance(new, dict):
+                    left[0] -= count_values(target, left[0])
+                    if left[0] <= 0:
+                        raise too_many_values(file, f"{path}.{key}".lstrip("."))
         if isinstance(new, dict):
             if isinstance(old, dict):
                 result[key] = _merge(
-                    old, new, root if path else result, f"{path}.{key}", file, dereference, above
+                    old, new, root if path else result, f"{path}.{key}", file, dereference, above, left
                 )
                 continue
             if isinstance(old, list):

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,12 +16,12 @@ from gymbuild.errors import ConfigDeniedError, ConfigError
 from gymbuild.permissions import sentence
 from gymbuild.witness import Signature
 
-MAX_BYTES = 2 << 20
+MAX_BYTES = 1 << 20
 """Bytes that a config file may have. Configs are written by hand; parsing more than this takes seconds."""
-MAX_MARKS = 150_000
-"""Commas, line ends and colons that a config file may have: what bounds the number of its values."""
-MAX_VALUES = 100_000
-"""Values that a file may come to once its aliases are expanded."""
+MAX_VALUES = 20_000
+"""Values that a file may come to, its aliases and merge keys expanded."""
+MAX_NUMBER = 1_000
+"""Characters of a number: Python's arithmetic on longer ones takes seconds, and it refuses to print them."""
 MAX_DEPTH = 100
 """Levels that mappings and lists may be nested."""
 _ENTRY_KINDS = {
@@ -115,12 +116,9 @@ def parse(data: bytes, shown: str, *, count_only: bool = False) -> Any:
         raise ConfigError(
             f"byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8.", file=shown, line=line
         ) from None
-    marks = text.count(b",") + text.count(b"\n") + text.count(b":") + text.count(b"- ")
-    if marks > MAX_MARKS:
-        raise ConfigError(f"it holds more values than a config may have ({MAX_VALUES:,}).", file=shown)
     loader = _loader(count_only)
     try:
-        _check_depth(text, decoded, shown)
+        _check_shape(text, decoded, shown)
         document = yaml.load(decoded, Loader=loader)
     except yaml.YAMLError as error:
         raise _yaml_error(error, decoded, shown) from None
@@ -162,6 +160,17 @@ def check_values(value: Any, shown: str, key: str = "") -> None:
             file=shown,
             key=key or None,
         )
+
+
+def count_values(value: Any, most: int) -> int:
+    """How many values there are in plain data, shared parts counted each time; soon after `most` it ends."""
+    count = 1
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            count += count_values(item, most - count) if isinstance(item, dict | list) else 1
+            if count > most:
+                break
+    return count
 
 
 _KEY_TYPES = frozenset({str, int, float, bool, bytes})
@@ -208,8 +217,27 @@ def _loader(count_only: bool) -> Any:
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     merge_tag = "tag:yaml.org,2002:merge"
+    int_tag, float_tag = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
     class Loader(base):  # type: ignore[misc]
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self.merged = 0
+            self.merged_sizes: dict[int, int] = {}
+
+        def construct_yaml_int(self, node: Any) -> Any:
+            return self.number(node, super().construct_yaml_int)
+
+        def construct_yaml_float(self, node: Any) -> Any:
+            return self.number(node, super().construct_yaml_float)
+
+        def number(self, node: Any, construct: Callable[[Any], Any]) -> Any:
+            if isinstance(node.value, str) and len(node.value) > MAX_NUMBER:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"a number has more than {MAX_NUMBER:,} characters", node.start_mark
+                )
+            return construct(node)
+
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             if not count_only:
                 seen: dict[Any, Any] = {}
@@ -227,14 +255,23 @@ def _loader(count_only: bool) -> Any:
                         )
                     if name is not None:
                         seen[name] = key_node.start_mark.line
+                        if key_node.tag == int_tag and len(key_node.value) > _LONGEST_NUMBER_AS_KEY:
+                            # whole numbers of equal hash would be looked for one after the other
+                            raise yaml.constructor.ConstructorError(
+                                None,
+                                None,
+                                f"the key {key_node.value[:40]} is a number of more than {_LONGEST_NUMBER_AS_KEY} "
+                                "digits; put it in quotes",
+                                key_node.start_mark,
+                            )
             return super().construct_mapping(node, deep=deep)
 
         def flatten_mapping(self, node: Any) -> None:
             # the merge key `<<` expands at once: bound it before it multiplies
             for key_node, value_node in node.value:
                 if key_node.tag == merge_tag:
-                    parts = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                    if sum(_merged_size(part) for part in parts) > MAX_VALUES:
+                    self.merged += self.merged_size(value_node)
+                    if self.merged > MAX_VALUES:
                         raise yaml.constructor.ConstructorError(
                             None,
                             None,
@@ -243,24 +280,26 @@ def _loader(count_only: bool) -> Any:
                         )
             super().flatten_mapping(node)
 
-    def _merged_size(node: Any, depth: int = 0) -> int:
-        """How many entries a mapping has once its own merge keys are expanded; a cycle counts as too many."""
-        if not isinstance(node, yaml.MappingNode):
-            return 1
-        if depth > MAX_DEPTH:
-            return MAX_VALUES + 1
-        total = 0
-        for key_node, value_node in node.value:
-            if key_node.tag == merge_tag:
-                parts = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                for part in parts:
-                    total += _merged_size(part, depth + 1)
-                    if total > MAX_VALUES:
-                        return total
-            else:
-                total += 1
-        return total
+        def merged_size(self, node: Any) -> int:
+            """How many entries a merge key brings, its own merge keys expanded; a cycle counts as too many.
 
+            One that brings none counts as well: it is work all the same.
+            """
+            known = self.merged_sizes.get(id(node))
+            if known is not None:
+                return known
+            self.merged_sizes[id(node)] = MAX_VALUES + 1
+            total = 1
+            if isinstance(node, yaml.SequenceNode):
+                total += sum(map(self.merged_size, node.value))
+            elif isinstance(node, yaml.MappingNode):
+                for key_node, value_node in node.value:
+                    total += self.merged_size(value_node) if key_node.tag == merge_tag else 1
+            self.merged_sizes[id(node)] = total
+            return total
+
+    Loader.add_constructor(int_tag, Loader.construct_yaml_int)
+    Loader.add_constructor(float_tag, Loader.construct_yaml_float)
     if not count_only:
         Loader.add_implicit_resolver(
             "tag:yaml.org,2002:float",
@@ -275,10 +314,19 @@ def _loader(count_only: bool) -> Any:
     return Loader
 
 
-def _check_depth(text: bytes, decoded: str, shown: str) -> None:
-    """Refuse deep nesting before the parser recurses into it; a quick look decides whether to count at all."""
+_LONGEST_NUMBER_AS_KEY = 18
+"""Digits of a whole number that is a key: below what Python's hashes of numbers wrap around at."""
+
+
+def _check_shape(text: bytes, decoded: str, shown: str) -> None:
+    """Refuse deep nesting and too many values before the parser builds them.
+
+    A quick look decides whether to count at all: each value but the first comes after one of a few signs.
+    """
+    marks = text.count(b",") + text.count(b"\n") + text.count(b"\r") + text.count(b":") + text.count(b"- ")
     suspicious = (
-        text.count(b"[") + text.count(b"{") >= MAX_DEPTH
+        marks + text.count(b"? ") + text.count(b"[") + text.count(b"{") > MAX_VALUES
+        or text.count(b"[") + text.count(b"{") >= MAX_DEPTH
         or text.count(b"- - ") + text.count(b"? ") >= MAX_DEPTH
         or b"\n" + b" " * MAX_DEPTH in text
         or text.startswith(b" " * MAX_DEPTH)
@@ -287,18 +335,23 @@ def _check_depth(text: bytes, decoded: str, shown: str) -> None:
         return
     import yaml
 
-    depth = 0
+    depth = values = 0
     for event in yaml.parse(decoded, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        line = getattr(event.start_mark, "line", 0) + 1
+        values += 1
+        if values > MAX_VALUES:
+            raise ConfigError(
+                f"it holds more values than a config may have ({MAX_VALUES:,}).", file=shown, line=line
+            )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise ConfigError(
-                    f"it is nested deeper than {MAX_DEPTH} levels.",
-                    file=shown,
-                    line=getattr(event.start_mark, "line", 0) + 1,
-                )
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+                raise ConfigError(f"it is nested deeper than {MAX_DEPTH} levels.", file=shown, line=line)
 
 
 def _check_expansion(document: Any, shown: str) -> None:

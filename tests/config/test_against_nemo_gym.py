@@ -1,7 +1,8 @@
 """Generated trees, resolved by us and by an installed NeMo Gym: the same datasets, or both refuse.
 
 Run on demand: `GYMBUILD_GYM_PYTHON` names a Python that has `nemo-gym` 0.7.0 (importing it takes long, so many
-trees go to one process), `GYMBUILD_GYM_TREES` how many trees are made (default 2,000).
+trees go to one process), `GYMBUILD_GYM_TREES` how many trees are made (default 2,000), `GYMBUILD_GYM_SEED` the seed
+of the first one (default 0; the others have the numbers after it).
 
 Two differences are meant, and counted apart: NeMo Gym's listing fills unset values with a placeholder even in a
 dataset's own fields, where we refuse them; and it refuses some interpolations that lead nowhere although they are
@@ -27,6 +28,7 @@ from tests.config.generated_trees import Tree
 
 GYM_PYTHON = os.environ.get("GYMBUILD_GYM_PYTHON", "")
 TREES = int(os.environ.get("GYMBUILD_GYM_TREES", "2000"))
+SEED = int(os.environ.get("GYMBUILD_GYM_SEED", "0"))
 BATCH = 250
 PLACEHOLDER = "__unset_for_listing__"
 
@@ -40,9 +42,9 @@ def test_generated_trees_come_to_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("NEMO_GYM_EXTRA_ROOTS", raising=False)
     counts: Counter[str] = Counter()
     differences: list[str] = []
-    for start in range(0, TREES, BATCH):
+    for start in range(SEED, SEED + TREES, BATCH):
         trees = []
-        for seed in range(start, min(start + BATCH, TREES)):
+        for seed in range(start, min(start + BATCH, SEED + TREES)):
             folder = tmp_path / str(seed)
             folder.mkdir()
             Tree(seed).write(folder)

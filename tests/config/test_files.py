@@ -40,7 +40,19 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
     "a key that is null": ("~: 1\n", r"a key is null; keys are text, numbers or booleans"),
     "a set": ("a: !!set {x, y}\n", r"a: found a set; a config holds"),
     "a date by its tag": ("a: !!timestamp 2024-01-01\n", r"a: found a date"),
-    "a number of too many digits": ("a: " + "1" * 5000 + "\n", r"a value cannot be read"),
+    "a number of too many digits": (
+        "a: " + "1" * 5000 + "\n",
+        r":1: a number has more than 1,000 characters",
+    ),
+    "a number of base sixty that takes seconds": (
+        "a: 1" + ":59" * 100_000 + "\n",
+        r":1: a number has more than",
+    ),
+    "a number that nothing could print": ("a: 0x" + "f" * 100_000 + "\n", r":1: a number has more than"),
+    "numbers of equal hash as keys": (
+        "".join(f"{number * (2**61 - 1)}: x\n" for number in range(9_000)),
+        r":2: the key 2305843009213693951 is a number of more than 18 digits",
+    ),
     "a code-running tag": (
         "a: !!python/object/apply:os.system ['touch {mark}']\n",
         r":1: the tag .* never executed",
@@ -62,7 +74,22 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
     "aliases that expand to gigabytes": (
         "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
         + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)),
-        r"expand to more than 100,000 values",
+        r"expand to more than 20,000 values",
+    ),
+    "merge keys that repeat a large mapping": (
+        "base: &b {"
+        + ",".join(f"k{n}: 1" for n in range(5_000))
+        + "}\n"
+        + "".join(f"m{n}: {{<<: *b}}\n" for n in range(1_500)),
+        r":\d: its merge keys expand to more than 20,000 values",
+    ),
+    "merge keys of nothing within one another": (
+        "a: "
+        + "".join(f"{{<<: [&a{n} " for n in range(45))
+        + "{}"
+        + "".join(f", *a{n}]}}" for n in reversed(range(45)))
+        + "\n",
+        r":1: its merge keys expand to more than 20,000 values",
     ),
 }
 
@@ -118,7 +145,38 @@ class TestMalformedFiles:
         try:
             assert parse(text.encode(), "x")["a11"] == {f"k{n}": 1 for n in range(10)}
         except ConfigError as error:
-            assert "merge keys expand to more than 100,000 values" in str(error)
+            assert "merge keys expand to more than 20,000 values" in str(error)
+
+    def test_long_texts_are_no_values(self, configs: Configs) -> None:
+        text = "".join(f"  line {n}, with commas, and: colons\n" for n in range(20_000))
+        configs.write("a.yaml", "text: |\n" + text)
+        assert configs.resolve("a.yaml").config["text"].count("\n") == 20_000
+
+    @pytest.mark.parametrize("directive", ["{_copy: big}", '"${copy:big}"'])
+    def test_copies_of_a_large_mapping_are_refused_with_the_key(
+        self, configs: Configs, directive: str
+    ) -> None:
+        big = "big: {" + ", ".join(f"k{n}: 1" for n in range(4_000)) + "}\n"
+        configs.write("a.yaml", big + "".join(f"c{n}: {directive}\n" for n in range(2_000)))
+        with pytest.raises(ConfigError, match=r"^a\.yaml: c12: it comes to more than 50,000 values"):
+            configs.resolve("a.yaml")
+
+    def test_includes_that_add_up_are_refused(self, configs: Configs) -> None:
+        names = [f"i{n}.yaml" for n in range(6)]
+        for name in names:
+            configs.write(name, "".join(f"{name}{n}: 1\n" for n in range(9_000)))
+        configs.write("a.yaml", f"config_paths: [{', '.join(names)}]\n")
+        with pytest.raises(ConfigError, match=r"^a\.yaml: config_paths: .*more than 50,000 values"):
+            configs.resolve("a.yaml")
+
+    def test_a_mapping_that_interpolations_multiply_in_a_merge_is_refused(self, configs: Configs) -> None:
+        big = "big: {" + ", ".join(f"k{n}: 1" for n in range(4_000)) + "}\n"
+        configs.write("b.yaml", big + "".join(f'c{n}: "${{big}}"\n' for n in range(3_000)))
+        configs.write(
+            "a.yaml", "config_paths: [b.yaml]\n" + "".join(f"c{n}: {{x: 1}}\n" for n in range(3_000))
+        )
+        with pytest.raises(ConfigError, match=r"^a\.yaml: c12: it comes to more than 50,000 values"):
+            configs.resolve("a.yaml")
 
     @pytest.mark.parametrize(
         ("entry", "says"),
