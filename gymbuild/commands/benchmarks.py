@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-_STYLES = {"current": "green", "stale": "yellow", "never prepared": "dim", "failed": "bold red"}
-"""Colours that a terminal's own dark or light theme chooses the shade of."""
+_STYLES = {"current": "green", "stale": "bold magenta", "never prepared": "dim", "failed": "bold red"}
+"""Colours that can be read on dark and on light: yellow on white cannot, and dim is for what matters least."""
 _SHORTEST_DESCRIPTION = 24
 """Columns below which a description gets a line of its own instead of a column."""
 _LONGEST_DESCRIPTION = 80
 """Columns that a description is given, where long names can make room for it."""
-_WIDEST_NAME = 44
+_WIDEST_NAME = 48
 """Columns that names keep then; a longer one stands on a line of its own."""
 _GAP = 2
 """Columns between two columns of the table."""
+_HINT = "`benchmarks NAME` shows one in full, with the commands to run."
 _MOST_FILES = 12
 """Input files that one benchmark's page names; the rest is counted."""
 
@@ -101,7 +103,7 @@ class Benchmarks(GymbuildCommand):
             if listed:
                 page.heading(f"Also found by “{query}”")
         if listed or query not in chosen:
-            page.table(list(listed.values()))
+            page.table(list(listed.values()), closing="" if query in chosen else _HINT)
         return 0
 
 
@@ -121,7 +123,8 @@ class _Page:
         if sys.stdout.isatty():
             from rich.console import Console
 
-            self._console = Console(highlight=False)
+            # not as rich finds it: it takes every dumb terminal for one of 80 columns
+            self._console = Console(highlight=False, width=shutil.get_terminal_size().columns)
 
     def heading(self, text: str) -> None:
         """A line that begins a part."""
@@ -132,20 +135,22 @@ class _Page:
 
     # -- many ------------------------------------------------------------------------------------------------
 
-    def table(self, listed: list[Entry]) -> None:
-        """A benchmark a line."""
+    def table(self, listed: list[Entry], *, closing: str = "") -> None:
+        """A benchmark a line, and on a terminal how many there are."""
         if self._console is None:
             sys.stdout.write("".join("\t".join(_fields(entry)) + "\n" for entry in listed))
             return
         console = self._console
         console.print(listing_table(listed, console.width))
-        console.print(f"\n[dim]{_escape(counts(listed))}[/dim]")
+        console.print(f"\n{_escape(counts(listed))}")
         unbuildable = [entry for entry in listed if entry.problem]
         if unbuildable:
             names = ", ".join(entry.benchmark.name for entry in unbuildable)
             console.print(
-                f"[dim]{len(unbuildable)} cannot be built as declared (each one's page says why): {_escape(names)}[/dim]"
+                f"{len(unbuildable)} cannot be built as declared (each one's page says why): {_escape(names)}"
             )
+        if closing:
+            console.print(_escape(closing))
 
     # -- one -------------------------------------------------------------------------------------------------
 
@@ -171,12 +176,35 @@ class _Page:
         console.print(Text(name, style="bold"))
         if description:
             console.print(Text(_one_line(description), style="italic"))
+        widest = max(_width(label) for label, _, _ in facts)
         grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
         for label, lines, style in facts:
-            grid.add_row(label, Text("\n".join(lines), style=style))
+            text = "\n".join(part for line in lines for part in fold(line, console.width - widest - 4))
+            grid.add_row(label, Text(text, style=style))
         console.print(Padding(grid, (1, 0, 0, 2)))
+
+
+def fold(line: str, width: int) -> list[str]:
+    """A line in parts that fit, broken between words; in a path that does not fit by itself, after a `/`.
+
+    Args:
+        line: the text.
+        width: columns that there are.
+    """
+    parts, rest = [], line
+    while _width(rest) > width > 0:
+        taken = len(rest)
+        while _width(rest[:taken]) > width:
+            taken -= 1
+        # a space may be the first sign that has no room
+        at = rest.rfind(" ", 0, taken + 1)
+        if at <= 0:
+            at = rest.rfind("/", 0, taken - 1) + 1 or max(taken, 1)
+        parts.append(rest[:at].rstrip())
+        rest = rest[at:].lstrip()
+    return [*parts, rest]
 
 
 def listing_table(listed: Sequence[Entry], width: int) -> Text:
@@ -219,12 +247,12 @@ def listing_table(listed: Sequence[Entry], width: int) -> Text:
     for number, entry in enumerate(listed):
         cells = {label: columns[label][number] for label in shown}
         if _width(cells["name"]) > widths["name"]:
-            lines.append(Text(cells["name"]))
+            lines.append(Text(cells["name"], style="" if beside else "bold"))
             cells["name"] = ""
-        lines.append(_line(cells, widths, _STYLES[entry.state]))
+        lines.append(_line(cells, widths, _STYLES[entry.state], name="" if beside else "bold"))
         if not beside:
             below = filter(None, (columns["domain"][number], columns["description"][number]))
-            lines.append(Text("  " + " · ".join(below), style="dim"))
+            lines.append(Text("  " + " · ".join(below)))
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     table = Text("\n", no_wrap=True).join(lines)
@@ -232,8 +260,8 @@ def listing_table(listed: Sequence[Entry], width: int) -> Text:
     return table
 
 
-def _line(cells: Mapping[str, str], widths: Mapping[str, int], style: str) -> Text:
-    """One line of the table; `style` is that of its state, or of the whole head."""
+def _line(cells: Mapping[str, str], widths: Mapping[str, int], style: str, *, name: str = "") -> Text:
+    """One line of the table; `style` is that of its state, or of the whole head, `name` that of its name."""
     from rich.text import Text
 
     line = Text()
@@ -241,7 +269,8 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int], style: str) -> Te
         space = " " * (widths[label] - _width(text))
         at_right = label in ("rows", "size", "repeats")
         head = text == label
-        line.append(space + text if at_right else text + space, style if head or label == "state" else "")
+        own = style if head or label == "state" else name if label == "name" else ""
+        line.append(space + text if at_right else text + space, own)
         line.append(" " * _GAP)
     line.rstrip()
     return line
@@ -263,8 +292,9 @@ def _facts(session: Session, entry: Entry) -> Iterable[Fact]:
     benchmark, dataset = entry.benchmark, entry.benchmark.dataset
     task = session.graph.aliases.get(benchmark.name)
     yield "state", [entry.state], _STYLES[entry.state]
-    if entry.problem:
-        yield "cannot be built", [mask(entry.problem)], "red"
+    problem = entry.problem or _script_problem(session, entry, task)
+    if problem:
+        yield "problem", [f"it cannot be built: {mask(problem)}"], "red"
     yield "domain", [benchmark.domain or "none"], ""
     config = os.path.join(benchmark.root, benchmark.config_path) if benchmark.root else benchmark.config_path
     yield "config", [config], ""
@@ -293,7 +323,7 @@ def _facts(session: Session, entry: Entry) -> Iterable[Fact]:
         yield "output", [f"{dataset.jsonl_fpath}"], ""
     if benchmark.name in session.graph.benchmarks:
         yield "plan", _plan(session, benchmark), ""
-    if not entry.problem:
+    if not problem:
         program = _program(session)
         prepare, plan = shlex.quote(f"prepare:{task}"), shlex.quote(f"plan:{benchmark.name}")
         yield (
@@ -306,6 +336,17 @@ def _facts(session: Session, entry: Entry) -> Iterable[Fact]:
             ],
             "bold",
         )
+
+
+def _script_problem(session: Session, entry: Entry, task: str | None) -> str:
+    """Why the script of a benchmark cannot be run as it is declared; empty when it can."""
+    from gymbuild.preparation.signatures import check_script
+
+    if task is None or entry.state == "current":
+        return ""
+    preparation = session.graph.preparations[task]
+    path = session.checkout.absolute(preparation.script)
+    return "; ".join(check_script(path, preparation.dataset.args, name=preparation.script).problems)
 
 
 def _environment(session: Session, task: str | None) -> Iterable[Fact]:

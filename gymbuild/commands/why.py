@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -36,14 +39,25 @@ class Why(GymbuildCommand):
             ):
                 continue
             if name in decided.current or name in decided.stale:
-                print(preparation_text(session, decided, name))
+                _say(preparation_text(session, decided, name))
         for name in decided.selection.plans:
-            print(plan_text(session, decided, name))
+            _say(plan_text(session, decided, name))
         if decided.selection.rest:
             raise UsageError(
                 f"{decided.selection.rest[0]}: `why` knows tasks of prepare and plan, such as prepare:aime24."
             )
         return 3 if decided.named_problems else 0
+
+
+def _say(text: str) -> None:
+    """Print lines; on a terminal those that are wider than it are broken between words."""
+    if sys.stdout.isatty():
+        width = max(shutil.get_terminal_size().columns, 20)
+        wrap = textwrap.TextWrapper(
+            width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        )
+        text = "\n".join(wrap.fill(line) if len(line) > width else line for line in text.split("\n"))
+    print(text)
 
 
 def preparation_text(session: Session, decided: Any, name: str) -> str:

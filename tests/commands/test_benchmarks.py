@@ -42,17 +42,19 @@ def _json(tree: Tree, *words: str) -> list[dict[str, object]]:
     return listed
 
 
-def _on_terminal(tree: Tree, columns: int, *words: str) -> str:
+def _on_terminal(
+    tree: Tree, columns: int, *words: str, command: str = "benchmarks", **environment: str
+) -> str:
     """What a terminal of that width is sent."""
     leader, follower = pty.openpty()
     ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     variables = {key: value for key, value in tree.variables().items() if key not in ("COLUMNS", "NO_COLOR")}
     process = subprocess.Popen(
-        tree.command("benchmarks", *words),
+        tree.command(command, *words),
         stdin=follower,
         stdout=follower,
         stderr=subprocess.DEVNULL,
-        env={**variables, "TERM": "xterm-256color"},
+        env={**variables, "TERM": "xterm-256color", **environment},
     )
     os.close(follower)
     data = b""
@@ -177,7 +179,70 @@ def test_the_table_fits_the_terminal(tree_of_four: Tree, columns: int) -> None:
     for name in ("aime24", "human_eval", "ruler", "ruler2"):
         assert any(line.split()[:1] == [name] for line in lines)
     assert any("Python functions" in line for line in lines)
-    assert lines[-1] == "4 benchmarks: 1 current, 1 stale, 1 never prepared, 1 failed"
+    assert "4 benchmarks: 1 current, 1 stale, 1 never prepared, 1 failed" in lines
+    assert "`benchmarks NAME` shows one in full" in lines[-1 if columns > 62 else -2]
+
+
+@pytest.mark.parametrize("columns", [50, 80])
+def test_one_in_full_fits_the_terminal_and_breaks_paths_at_their_folders(tree: Tree, columns: int) -> None:
+    tree.benchmark("alpha")
+    folder = "benchmarks/a_folder_with_a_long_name/and_another_one_in_it"
+    tree.write(f"{folder}/shared_between_all_of_them.yaml", "shared: 1\n")
+    text = tree.read("benchmarks/alpha/config.yaml")
+    included = f"{folder}/shared_between_all_of_them.yaml"
+    tree.write("benchmarks/alpha/config.yaml", f"config_paths: [{included}]\n{text}")
+    lines = _plain(_on_terminal(tree, columns, "alpha"))
+    assert all(len(line) <= columns for line in lines)
+    start = next(number for number, line in enumerate(lines) if line.strip().startswith("includes"))
+    shown = [lines[start].split()[1], *(line.strip() for line in lines[start + 1 : start + 4])]
+    assert "".join(shown).startswith(included)
+    assert shown[0].endswith("/")
+
+
+def test_a_terminal_without_colours_gets_none(tree_of_four: Tree) -> None:
+    colour = re.compile(r"\x1b\[(?:\d+;)*[349]\d[;m]")
+    assert colour.search(_on_terminal(tree_of_four, 80))
+    assert not colour.search(_on_terminal(tree_of_four, 80, NO_COLOR="1"))
+    plain = _on_terminal(tree_of_four, 60, TERM="dumb")
+    assert "\x1b" not in plain
+    assert all(len(line) <= 60 for line in plain.splitlines())
+    assert all(len(line) <= 70 for line in _plain(_on_terminal(tree_of_four, 160, COLUMNS="70")))
+
+
+def test_why_fits_the_terminal(tree_of_four: Tree) -> None:
+    lines = _plain(_on_terminal(tree_of_four, 50, "prepare:aime24", command="why"))
+    assert lines[0] == "prepare:aime24 is current"
+    assert all(len(line) <= 50 for line in lines)
+    assert " ".join(line.strip() for line in lines) == " ".join(
+        line.strip() for line in tree_of_four.gymbuild("why", "prepare:aime24").splitlines()
+    )
+
+
+def test_a_script_that_cannot_be_run_is_told_of_on_its_page(tree: Tree) -> None:
+    tree.benchmark("alpha", signature="size: int")
+    said = tree.gymbuild("benchmarks", "alpha")
+    assert re.search(r"^  problem +it cannot be built: .*needs the argument 'size'", said, re.MULTILINE)
+    assert "prepare:alpha" not in said
+
+
+@pytest.mark.parametrize("name", ["a.b", "a-b", "a_b/config.v1", "3.5_x/y-z"])
+def test_names_with_signs_are_found_and_shown(tree: Tree, name: str) -> None:
+    tree.benchmark("other")
+    folder, _, file = name.partition("/")
+    tree.script(name, "rows = [{'task_id': '1'}]", path=f"benchmarks/{folder}/prepare.py")
+    tree.config(
+        folder,
+        file=f"{file or 'config'}.yaml",
+        dataset_name=name,
+        script=f"benchmarks/{folder}/prepare.py",
+        output=f"benchmarks/{name}/data/{name}.jsonl",
+    )
+    assert [entry["name"] for entry in _json(tree, name)] == [name]
+    assert [entry["name"] for entry in _json(tree)] == sorted([name, "other"])
+    tree.gymbuild(f"plan:{name}")
+    said = tree.gymbuild("benchmarks", name)
+    assert said.startswith(f"{name}\n") and f"plan:{name}" in said
+    assert [entry["state"] for entry in _json(tree, name)] == ["current"]
 
 
 def test_a_name_that_is_wider_than_the_terminal_is_whole(tree: Tree) -> None:
