@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
 from gymbuild.config.declared import dotted
-from gymbuild.config.interpolation import NOTHING, Interpolations, TooMuch, Unresolvable
+from gymbuild.config.interpolation import Interpolations, TooMuch, Unresolvable
 from gymbuild.config.merging import MOST_VALUES, too_many_values
 from gymbuild.config.yaml_files import FLOAT_PATTERN
 from gymbuild.errors import ConfigError, UsageError
 from gymbuild.masking import MASK, is_secret_name, mask, secret_values
 from gymbuild.paths import Checkout
 
-_VARIABLE = re.compile(r"oc\.env\s*:\s*'?\"?([A-Za-z_]\w*)")
+_LONG = 8
+"""Characters of a secret that is masked also where the config has it of its own, in no interpolation."""
 
 
 def eval_config(
@@ -40,7 +43,7 @@ def eval_config(
 
     Returns:
         the text, the same for the same files and variables: keys in the config's order, interpolations that
-        lead nowhere as they are written, values of variables that look like secrets as `***`.
+        lead nowhere as they are written; `***` for what reads a variable that looks like a secret.
 
     Raises:
         UsageError: a word that is neither a benchmark nor a file, with the nearest names.
@@ -93,8 +96,12 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
     Raises:
         ConfigError: resolved, it is larger than a config may be, or it holds more interpolations.
     """
-    secrets = secret_values()
     interpolations = Interpolations(config, most_nodes=MOST_VALUES)
+    values = secret_values()
+    # a short one may well be a word that the config has of its own
+    long = sorted(
+        {form for value in values if len(value) >= _LONG for form in _forms(value)}, key=_longest_first
+    )
     left = MOST_VALUES
 
     def value_of(value: Any, path: tuple[Any, ...], inside: frozenset[int]) -> Any:
@@ -107,70 +114,58 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
                 return f"${{{'.'.join(map(str, path))}}}"
             deeper = inside | {id(value)}
             if isinstance(value, dict):
-                return {masked(key): value_of(item, (*path, key), deeper) for key, item in value.items()}
+                return {
+                    _masked(key, long): value_of(item, (*path, key), deeper) for key, item in value.items()
+                }
             return [value_of(item, (*path, number), deeper) for number, item in enumerate(value)]
-        if isinstance(value, str) and "${" in value:
-            if any(is_secret_name(name) for name in _VARIABLE.findall(value)):
-                return _secret(value, interpolations, path)
-            target = interpolations.follow(value)
-            if target is not None:
-                return masked(value) if id(target) in inside else value_of(target, path, inside)
-            source = interpolations.plain(value)
-            if source is not NOTHING and not isinstance(source, str):
-                return masked(source)
-            through = _text_behind(value, interpolations)
-            if through is not None and any(is_secret_name(name) for name in _VARIABLE.findall(through)):
-                return _secret(value, interpolations, path)
-            try:
-                return _masked_deep(interpolations.resolve(path), secrets)
-            except TooMuch as error:
-                raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=dotted(path)) from None
-            except (Unresolvable, LookupError):
-                return masked(value)
-        return masked(value)
-
-    def masked(value: Any) -> Any:
-        return _masked_deep(value, secrets)
-
-    return {masked(key): value_of(value, (key,), frozenset({id(config)})) for key, value in config.items()}
-
-
-def _secret(value: str, interpolations: Interpolations, path: tuple[Any, ...]) -> Any:
-    """`***` for what reads a secret variable that is set, or has a default; the text itself where it is not."""
-    try:
-        found = interpolations.resolve(path)
-    except (Unresolvable, LookupError):
-        return value
-    names = [name for name in _VARIABLE.findall(value) if is_secret_name(name)]
-    if names and not any(os.environ.get(name) for name in names):
-        # the default, which is written in the config for everyone to read
-        return found
-    return MASK
-
-
-def _text_behind(value: str, interpolations: Interpolations) -> str | None:
-    """The text of the last interpolation in a chain of plain ones."""
-    match = re.fullmatch(r"\$\{\s*([\w.-]+)\s*\}", value)
-    for _ in range(25):
-        if match is None:
-            return value
+        if not isinstance(value, str) or "${" not in value:
+            return _masked(value, long)
+        target = interpolations.follow(value)
+        if target is not None:
+            return _masked(value, long) if id(target) in inside else value_of(target, path, inside)
+        interpolations.variables.clear()
         try:
-            found = interpolations.walk(match.group(1).split("."))
-        except LookupError:
-            return None
-        if not isinstance(found, str) or "${" not in found:
-            return None
-        value, match = found, re.fullmatch(r"\$\{\s*([\w.-]+)\s*\}", found)
-    return None
+            found = interpolations.resolve(path)
+        except TooMuch as error:
+            raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=dotted(path)) from None
+        except (Unresolvable, LookupError):
+            return _masked(value, long)
+        read = interpolations.variables
+        # whatever way it came here, and whatever was made of it; a default is written in the config for all to read
+        if any(is_secret_name(name) and os.environ.get(name) for name in read):
+            return MASK
+        return _masked(found, [*long, *values] if read else long)
+
+    return {
+        _masked(key, long): value_of(value, (key,), frozenset({id(config)})) for key, value in config.items()
+    }
 
 
-def _masked_deep(value: Any, secrets: list[str]) -> Any:
+def _longest_first(text: str) -> tuple[int, str]:
+    return (-len(text), text)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """A secret, and what it looks like elsewhere: in a URL, in base64, each of its lines by itself."""
+    yield secret
+    yield quote(secret, safe="")
+    yield quote(secret)
+    yield base64.b64encode(secret.encode("utf-8", "surrogateescape")).decode().rstrip("=")
+    yield from (line for line in secret.splitlines() if len(line.strip()) >= _LONG)
+
+
+def _masked(value: Any, secrets: list[str]) -> Any:
+    """Plain data with the secrets in its texts, its numbers and its keys replaced by `***`."""
     if isinstance(value, str):
         return mask(value, secrets)
+    if isinstance(value, bytes):
+        return (
+            MASK if any(secret.encode("utf-8", "surrogateescape") in value for secret in secrets) else value
+        )
     if isinstance(value, dict):
-        return {_masked_deep(key, secrets): _masked_deep(item, secrets) for key, item in value.items()}
+        return {_masked(key, secrets): _masked(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked_deep(item, secrets) for item in value]
+        return [_masked(item, secrets) for item in value]
     if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in secrets:
         return MASK
     return value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -92,6 +95,81 @@ class TestEvalConfig:
         configs.write("benchmarks/lost.yaml", BENCHMARK.replace("servers/math", "servers/nowhere"))
         with pytest.raises(ConfigError, match=r"there is no config 'servers/nowhere.yaml'"):
             eval_config(configs.checkout, ["lost"])
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "${oc.env:THE_KEY}",
+            "${ oc.env : 'THE_KEY' }",
+            "https://user:${oc.env:THE_KEY}@host/x",
+            "${direct}",
+            "before ${direct} after",
+            "${.direct}",
+            "${[direct]}",
+            "${oc.select:direct}",
+            "${oc.select:holder.list}",
+            "${oc.dict.values:holder.map}",
+            "${oc.env:${name}}",
+            "${oc.decode:${oc.env:THE_KEY}}",
+            "${oc.create:{k: ${oc.env:THE_KEY}}}",
+            "${oc.env:GYMBUILD_NOT_SET,${oc.env:THE_KEY}}",
+            "${oc.env:NOT_SET_EITHER_KEY,${direct}}",
+        ],
+    )
+    @pytest.mark.parametrize("secret", ["7", "true", "math", "a: {long} one", "line one 1\nline two 2"])
+    def test_what_reads_a_secret_is_masked_whatever_way(
+        self, value: str, secret: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("THE_KEY", secret)
+        monkeypatch.delenv("GYMBUILD_NOT_SET", raising=False)
+        monkeypatch.delenv("NOT_SET_EITHER_KEY", raising=False)
+        holder = {"map": {"a": "${oc.env:THE_KEY}"}, "list": ["x", "${oc.env:THE_KEY}"]}
+        own = {"number": 7, "flag": True, "domain": "math", "text": "7 true math"}
+        config = {
+            "value": value,
+            "direct": "${oc.env:THE_KEY}",
+            "name": "THE_KEY",
+            "holder": holder,
+            "own": own,
+        }
+        found = render(config)
+        assert secret not in json.dumps(found["value"], ensure_ascii=False)
+        assert found["direct"] == "***"
+        assert found["holder"] == {"map": {"a": "***"}, "list": ["x", "***"]}
+        # a short or common value hides nothing that the config has of its own
+        assert (found["own"], found["name"]) == (own, "THE_KEY")
+
+    def test_a_default_is_no_secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("THE_KEY", raising=False)
+        assert render({"a": "${oc.env:THE_KEY,none}"}) == {"a": "none"}
+        monkeypatch.setenv("THE_KEY", "x")
+        assert render({"a": "${oc.env:THE_KEY,none}"}) == {"a": "***"}
+
+    def test_a_long_secret_is_masked_where_it_stands_in_any_form(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        secret = "s3cr&t/of some\nsecond line of it"
+        monkeypatch.setenv("THE_TOKEN", secret)
+        forms = {
+            "text": f"a {secret} b",
+            "list": [secret],
+            secret: "key",
+            "url": f"https://u:{quote(secret, safe='')}@host",
+            "path": f"https://host/{quote(secret)}",
+            "base64": base64.b64encode(secret.encode()).decode(),
+            "line": "of it: second line of it",
+            "bytes": secret.encode(),
+        }
+        assert render(forms) == {
+            "text": "a *** b",
+            "list": ["***"],
+            "***": "key",
+            "url": "https://u:***@host",
+            "path": "https://host/***",
+            "base64": "***" + "=" * base64.b64encode(secret.encode()).decode().count("="),
+            "line": "of it: ***",
+            "bytes": "***",
+        }
 
     def test_interpolations_in_a_circle_are_left_as_they_are(self) -> None:
         config = {"a": "${b}", "b": "${a}", "c": {"d": "${c}"}, "l": ["${l}"]}
