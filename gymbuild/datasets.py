@@ -41,6 +41,8 @@ class Dataset:
     agent: str | None = None
     """The agent that runs the dataset, resolved; None when an environment server fronts several."""
     license: str | None = None
+    script_root: str = "."
+    """The root that the prepare script is of, written as paths are; `.` for the checkout."""
     variables: tuple[str, ...] = ()
     """Environment variables that the dataset's own fields read (`${oc.env:…}`)."""
 

@@ -37,8 +37,9 @@ class Preparation:
 
     @property
     def module(self) -> str:
-        """The script's dotted module path from the checkout."""
-        return module_name(self.script)
+        """The script's dotted module path from the root that it is of."""
+        root = self.dataset.script_root
+        return module_name(self.script if root == "." else self.script.removeprefix(root + "/"))
 
     def to_plain(self) -> dict[str, Any]:
         """A dict of plain values (for marshal)."""

@@ -59,16 +59,27 @@ class PathRules:
 
     def script(self, path: str, key: str, file: str) -> str:
         """A path that is read: of the first root that has it, else of the checkout."""
+        root = self._root_of(path)
+        self._check(path, key, file, root)
+        return self.checkout.relative(os.path.join(root, path))
+
+    def script_root(self, path: str) -> str:
+        """The root that a script is of: where it was found; the folder of one that is outside of every root."""
+        root = self._root_of(path)
+        absolute = os.path.normpath(os.path.join(root, path))
+        if not absolute.startswith(root.rstrip(os.sep) + os.sep):
+            root = os.path.dirname(absolute)
+        return self.checkout.relative(root)
+
+    def _root_of(self, path: str) -> str:
         root = self.checkout.root
         if len(self.roots) > 1 and not os.path.isabs(path):
             for candidate in self.roots:
                 absolute = os.path.normpath(os.path.join(candidate, path))
                 self.looked_at[absolute] = None
                 if os.path.exists(absolute):
-                    root = candidate
-                    break
-        self._check(path, key, file, root)
-        return self.checkout.relative(os.path.join(root, path))
+                    return candidate
+        return root
 
     def glob(self, path: str, key: str, file: str) -> str:
         """A glob relative to the checkout."""
@@ -210,6 +221,7 @@ class Resolver:
             prepare_script=None
             if model.prepare_script is None
             else rules.script(model.prepare_script, f"{key}.prepare_script", file),
+            script_root="." if model.prepare_script is None else rules.script_root(model.prepare_script),
             config_path=file,
             args=arguments,
             prepare_dependencies=tuple(model.prepare_dependencies),

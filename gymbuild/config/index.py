@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gymbuild.config.dialect import ConfigReader
     from gymbuild.config.discovery import Discovery
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what is written changes its shape."""
 _MOST_SETTINGS = 4
 """Settings beside the present ones that a catalog is kept for."""

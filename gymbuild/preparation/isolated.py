@@ -53,12 +53,15 @@ class Recorder:
         root: the checkout, real path.
         folder: the run's private folder.
         excluded: absolute path prefixes that are no inputs (the environment's own files).
+        script_root: the root that the script is of; outside the checkout it is observed as well.
     """
 
-    def __init__(self, root: str, folder: str, excluded: Iterable[str]) -> None:
+    def __init__(self, root: str, folder: str, excluded: Iterable[str], script_root: str = "") -> None:
         self.root = root
         self.prefix = root.rstrip("/") + "/"
         self.root_bytes = os.fsencode(self.prefix)
+        outside = script_root and not (script_root + "/").startswith(self.prefix)
+        self.other = script_root.rstrip("/") + "/" if outside else None
         self.folder = folder
         self.excluded = tuple(path.rstrip("/") + "/" for path in excluded)
         self.seen: set[tuple[str, str]] = set()
@@ -73,7 +76,10 @@ class Recorder:
         self.getcwd = posix.getcwd
 
     def relative(self, path: Any, dir_fd: Any = None) -> str | None:
-        """`path` relative to the checkout, or None when it is nothing that could be an input."""
+        """`path` relative to the checkout, or None when it is nothing that could be an input.
+
+        In the script's own root outside the checkout it stays absolute.
+        """
         kind = type(path)
         if kind is not str:
             if kind is int or path is None:
@@ -86,7 +92,9 @@ class Recorder:
             if not path.startswith(self.prefix):
                 if path + "/" == self.prefix:
                     return "."
-                if "/.." not in path and "//" not in path:
+                if self.other is not None and (path + "/").startswith(self.other):
+                    pass
+                elif "/.." not in path and "//" not in path:
                     return None
         elif not path:
             return None
@@ -97,11 +105,17 @@ class Recorder:
             path = base.rstrip("/") + "/" + path
         if "/." in path or "//" in path or path[-1] == "/":
             path = self._normal(path)
-        if not path.startswith(self.prefix):
-            return "." if path + "/" == self.prefix else None
-        name: str = path[len(self.prefix) :]
-        if "__pycache__" in name or ".git" in name or name.startswith(".cache"):
-            parts = name.split("/")
+        name: str
+        if path.startswith(self.prefix):
+            name = inner = path[len(self.prefix) :]
+        elif path + "/" == self.prefix:
+            return "."
+        elif self.other is not None and (path + "/").startswith(self.other):
+            name, inner = path, path[len(self.other) :]
+        else:
+            return None
+        if "__pycache__" in inner or ".git" in inner or inner.startswith(".cache"):
+            parts = inner.split("/")
             if "__pycache__" in parts or ".git" in parts or parts[0] == ".cache":
                 return None
         with_slash = path + "/"
@@ -109,6 +123,10 @@ class Recorder:
             if with_slash.startswith(prefix):
                 return None
         return name
+
+    def absolute(self, name: str) -> str:
+        """The path of what `relative` gave."""
+        return name if name[:1] == "/" else self.prefix + name
 
     def _normal(self, path: str) -> str:
         plain = os.path.normpath(path)
@@ -181,7 +199,7 @@ class Recorder:
         if (operation, name) in self.seen:
             return
         try:
-            status = self.stat(self.prefix + name)
+            status = self.stat(self.absolute(name))
         except (OSError, ValueError):
             self.note("m", name)
             return
@@ -201,7 +219,7 @@ class Recorder:
         inside = getattr(self.thread, "inside", False)
         self.thread.inside = True
         try:
-            with posix.scandir(self.prefix + name if name != "." else self.root) as entries:
+            with posix.scandir(self.absolute(name) if name != "." else self.root) as entries:
                 names = sorted((entry.name, entry.is_dir()) for entry in entries)
         except FileNotFoundError:
             self.note("m", name)
@@ -294,7 +312,7 @@ def _on_mkdir(recorder: Recorder, args: tuple[Any, ...]) -> None:
     if name is None:
         return
     try:
-        recorder.lstat(recorder.prefix + name)
+        recorder.lstat(recorder.absolute(name))
     except OSError:
         recorder.note("d", name)
 
@@ -375,7 +393,7 @@ def _on_database(recorder: Recorder, args: tuple[Any, ...]) -> None:
     if name is None:
         return
     try:
-        recorder.stat(recorder.prefix + name)
+        recorder.stat(recorder.absolute(name))
     except OSError:
         recorder.created(name)
     else:
@@ -472,6 +490,7 @@ class _WrappedStat(_Wrapped):
             type(path) is str
             and path[:1] == "/"
             and not path.startswith(recorder.prefix)
+            and (recorder.other is None or not path.startswith(recorder.other))
             and "/.." not in path
         ):
             return
@@ -534,7 +553,7 @@ def _asker(frame: FrameType | None) -> str | None:
 def _note_presence(recorder: Recorder, name: str, only_presence: bool) -> None:
     if ("p", name) in recorder.seen and only_presence:
         return
-    path = recorder.prefix + name
+    path = recorder.absolute(name)
     try:
         status = recorder.stat(path)
     except OSError:
@@ -602,7 +621,7 @@ class _WrappedOpen(_Wrapped):
                 try:
                     name = recorder.relative(path, dir_fd)
                     if name is not None:
-                        _on_open(recorder, (recorder.prefix + name, None, flags))
+                        _on_open(recorder, (recorder.absolute(name), None, flags))
                 except Exception:
                     pass
             return self._function(path, flags, mode, dir_fd=dir_fd)
@@ -767,14 +786,14 @@ class CheckoutFinder(_external.FileFinder):  # type: ignore[misc]
 
 
 class ScriptFinder:
-    """Finds the prepare script and the folders above it in the checkout, by the names of its dotted path.
+    """Finds the prepare script and the folders above it in their root, by the names of its dotted path.
 
     Python finds most of them by itself. It cannot where a folder's name has a dot in it (it would take the
     parts for packages), and it finds another package of that name where the environment has one and the
     checkout's folder has no `__init__.py`.
 
     Args:
-        root: the checkout.
+        root: the root that the script is of.
         script: the script, relative to it, with forward slashes.
     """
 
@@ -894,13 +913,14 @@ def _watch_imports(recorder: Recorder) -> None:
             del sys.path_importer_cache[path]
 
 
-def observe(root: str, folder: str, script: str, excluded: Iterable[str]) -> Recorder:
+def observe(root: str, folder: str, script_root: str, script: str, excluded: Iterable[str]) -> Recorder:
     """Observe this process, and the Python processes that it will start, from now on.
 
     Args:
         root: the checkout, real path.
         folder: the run's private folder; holds the `hook` folder.
-        script: the prepare script, relative to the checkout.
+        script_root: the root that the script is of: the checkout or another one, real path.
+        script: the prepare script, relative to that root.
         excluded: absolute path prefixes that are no inputs.
     """
     own = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
@@ -913,9 +933,10 @@ def observe(root: str, folder: str, script: str, excluded: Iterable[str]) -> Rec
             _OWN_FILE,
             *(path for path in own if not (root + "/").startswith(path.rstrip("/") + "/")),
         ],
+        script_root,
     )
     _watch_imports(recorder)
-    sys.meta_path.insert(_before_path_finder(), ScriptFinder(root, script))
+    sys.meta_path.insert(_before_path_finder(), ScriptFinder(script_root, script))
     _wrap_os(recorder)
     sys.addaudithook(_audit_hook(recorder))
     hook = folder + "/" + HOOK_FOLDER
@@ -944,8 +965,8 @@ def observe_child(folder: str) -> None:
     sys.path_importer_cache.pop(hook, None)
     try:
         with open(folder + "/" + SETTINGS_FILE, "rb") as file:
-            root, _, script, *excluded = os.fsdecode(file.read()).split("\0")
-        observe(root, folder, script, excluded)
+            root, _, script_root, script, *excluded = os.fsdecode(file.read()).split("\0")
+        observe(root, folder, script_root, script, excluded)
     except OSError:
         pass  # the run is over; whoever is still there is no longer observed
     # the environment's own sitecustomize, which ours hides
@@ -1230,7 +1251,7 @@ def main(request_path: str, lifeline: int) -> int:
     """Run what the request says, and write the result.
 
     Args:
-        request_path: the request file, JSON: `root`, `folder`, `script`, `action`, `args`, `expected`, `excluded`,
+        request_path: the request file, JSON: `root`, `folder`, `script_root`, `script`, `action`, `args`, `expected`, `excluded`,
             `result` (the file to write).
         lifeline: descriptor of the pipe that breaks when gymbuild dies.
 
@@ -1247,8 +1268,10 @@ def main(request_path: str, lifeline: int) -> int:
     process = os.getpid()
     root, folder = request["root"], request["folder"]
     os.chdir(root)
-    sys.path.insert(0, root)
-    sys.argv[:] = [root + "/" + request["script"]]
+    script_root = request["script_root"]
+    # a script finds the modules of its own root before those of the checkout
+    sys.path[:0] = [script_root, root] if script_root != root else [root]
+    sys.argv[:] = [script_root + "/" + request["script"]]
     main_module = sys.modules["__main__"]
     for name in ("__file__", "__cached__"):
         # or multiprocessing's children would run this file as their main module
@@ -1257,8 +1280,8 @@ def main(request_path: str, lifeline: int) -> int:
     import faulthandler
 
     faulthandler.enable()
-    recorder = observe(root, folder, request["script"], request["excluded"])
-    request["module"] = ScriptFinder(root, request["script"]).module
+    recorder = observe(root, folder, script_root, request["script"], request["excluded"])
+    request["module"] = ScriptFinder(script_root, request["script"]).module
     try:
         result = {"returned": _call(request)}
     except _BadReturnError as error:

@@ -338,6 +338,7 @@ class Preparer:
             python=self._python(preparation, environment, say),
             checkout=self.checkout,
             script=preparation.script,
+            script_root=dataset.script_root,
             module=preparation.module,
             action=action,
             args=dataset.args,

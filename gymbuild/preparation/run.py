@@ -56,7 +56,7 @@ class IsolatedRun:
     """The environment's interpreter, absolute."""
     checkout: Checkout
     script: str
-    """The prepare script, relative to the checkout, with forward slashes."""
+    """The prepare script, relative to the checkout when inside it, with forward slashes."""
     module: str
     """Its dotted module path, as errors show it."""
     action: str
@@ -78,6 +78,8 @@ class IsolatedRun:
     """Tell the tools that the script may use to leave the network alone."""
     environment: Mapping[str, str] | None = None
     """The variables that the script's own are made from, in place of this process's."""
+    script_root: str = "."
+    """The root that the script is of, which its imports begin at: relative to the checkout when inside it."""
     excluded: tuple[str, ...] = ()
     """Paths, relative to the checkout or absolute, that are no inputs, with all that is below them: the folder of
     environments, where it is inside the checkout. The environment that the script runs in need not be named."""
@@ -180,14 +182,18 @@ def _private_folder(run: IsolatedRun, args: Any) -> str:
     with open(os.path.join(hook, "sitecustomize.py"), "w", encoding="utf-8") as file:
         file.write(_SITECUSTOMIZE.format(isolated=ascii(ISOLATED), folder=ascii(folder)))
     excluded = [run.checkout.absolute(path) for path in run.excluded]
+    script_root = os.path.realpath(run.checkout.absolute(run.script_root))
+    # not resolved itself: a script that is a symlink runs under its own name
+    script = os.path.relpath(run.checkout.absolute(run.script), run.checkout.absolute(run.script_root))
     with open(os.path.join(folder, "observe"), "wb") as binary:
-        binary.write(os.fsencode("\0".join([run.checkout.root, folder, run.script, *excluded])))
+        binary.write(os.fsencode("\0".join([run.checkout.root, folder, script_root, script, *excluded])))
     with open(os.path.join(folder, WHOLE), "wb"):
         pass  # there as long as every observation of the run could be written down
     request = {
         "root": run.checkout.root,
         "folder": folder,
-        "script": run.script,
+        "script_root": script_root,
+        "script": script,
         "action": run.action,
         "args": args if run.action == PREPARE else {},
         "expected": run.checkout.absolute(run.expected),
