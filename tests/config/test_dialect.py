@@ -252,3 +252,25 @@ class TestDirectives:
         configs.write("a.yaml", "rs: {_inherit_from: policy_model, resources_servers: {s: {x: 1}}}\n")
         with pytest.raises(ConfigError, match=r"^a\.yaml: rs\.responses_api_models: it inherits the model"):
             configs.resolve("a.yaml")
+
+
+def test_a_run_time_value_that_is_not_set_moves_with_its_server(
+    configs: Configs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # NeMo Gym moves it only while the variable is set, and else does not find the server that refers to it
+    monkeypatch.delenv("GYMBUILD_NOT_SET", raising=False)
+    server = "  resources_servers: {math: {entrypoint: app.py, domain: math%s}}\n"
+    agent = (
+        "first_agent:\n  responses_api_agents:\n    simple_agent:\n      entrypoint: app.py\n"
+        "      resources_server: {type: resources_servers, name: first}\n"
+    )
+    config = configs.merged(
+        {
+            "first.yaml": "first:\n" + server % "" + agent,
+            "second.yaml": "second:\n" + server % ", api_key: '${oc.env:GYMBUILD_NOT_SET}'",
+            "top.yaml": "config_paths: [first.yaml, second.yaml]\nfirst: ${inherit_from:second}\n",
+        },
+        "top.yaml",
+    )
+    assert config["first"]["resources_servers"]["math"]["api_key"] == "${oc.env:GYMBUILD_NOT_SET}"
+    assert "second" not in config
