@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     Absent = tuple[tuple[str, Signature | None, tuple[str, ...]], ...]
     """Folders with their signatures, and the paths in each that are not there; with None for a folder's signature,
     nothing stands for the paths."""
-    Seen = tuple[Witness, tuple[str, ...], Absent, str]
-    """A task's witness, the tasks whose outputs it reads, what must not be there, and the digest of what its
-    config asks for."""
+    Seen = tuple[Witness, tuple[str, ...], Absent, str, tuple[str, ...]]
+    """A task's witness, the tasks whose outputs it reads, what must not be there, the digest of what its config asks
+    for, and why it cannot be built."""
 
 _FEW = 100
 """Tasks up to which each is looked at by itself."""
@@ -87,8 +87,7 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
         return False
     known.refused = True
     tasks: dict[str, bool] = {}
-    skipped = 0
-    texts = []
+    skipped: dict[str, list[str]] = {}
     for word in words:
         group, colon, _ = word.partition(":")
         if colon:
@@ -99,9 +98,7 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
         else:
             for task in graph["groups"][group]:
                 tasks.setdefault(task, False)
-            if graph["skipped"][group]:
-                texts.append(graph["skipped"][group][0])
-                skipped += graph["skipped"][group][1]
+            skipped.update({f"{group}:{name}": [text] for name, text in graph["problems"].items()})
     for task, named in list(tasks.items()):
         if task.startswith("plan:"):
             # a plan's dataset counts as asked for, what that was made from does not
@@ -109,11 +106,23 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
                 tasks[source] = tasks.get(source, False) or named
     if len(tasks) > _FEW and not known.look_at_all(tasks):
         return False
-    if not (known.graph_holds() and all(map(known.is_current, tasks))):
+    if not known.graph_holds():
         return False
+    for task in [task for task in tasks if not known.is_current(task)]:
+        # of those that a group swept up, some cannot be built, which is known for certain too
+        source = known.task_named("prepare:" + task.partition(":")[2]) or task
+        problems = known.problems(source)
+        if tasks.pop(task) or tasks.get(source) or not problems:
+            return False
+        skipped[source] = list(problems)
     lines = [f"-- {task}\n" for task in sorted(tasks, key=_order) if tasks[task]]
-    closing = f"nothing to do: {len(tasks)} current" + (f", {skipped} skipped" if skipped else "")
-    out.write("".join([*(text + "\n" for text in texts), *lines, closing + "\n"]))
+    counts = [f"{len(tasks)} current"] if tasks else []
+    if skipped:
+        from gymbuild.text import skipped_text
+
+        lines.insert(0, skipped_text(skipped) + "\n")
+        counts.append(f"{len(skipped)} skipped")
+    out.write("".join(lines) + f"nothing to do: {', '.join(counts) or 'nothing was selected'}\n")
     out.flush()
     return True
 
@@ -161,6 +170,7 @@ def _remember(session: Session, words: Sequence[str]) -> None:
     # what was known by `stat` alone is known still; the rest is looked at
     rest = [f"prepare:{name}" for name in before.stale]
     rest += [f"prepare:{name}" for name, assessment in before.current.items() if assessment is not None]
+    rest += [f"prepare:{name}" for name in before.script_problems]
     rest += [f"plan:{name}" for name in before.selection.plans if before.plans.get(name, True) is not None]
     known = session.known
     if known is not None:
@@ -222,7 +232,7 @@ def _gather(root: str) -> None:
 
 def _entry(seen: Seen, graph: str) -> Entry:
     """What is kept of a task, in the graph with this token."""
-    (paths, variables), sources, absent, token = seen
+    (paths, variables), sources, absent, token, problems = seen
     paths += tuple((path, None) for _, at, names in absent if at is None for path in names)
     folders = [(folder, at, names) for folder, at, names in absent if at is not None]
     return (
@@ -233,11 +243,12 @@ def _entry(seen: Seen, graph: str) -> Entry:
         pack([pack_signatures((path, None) for path in names)[0] for _, _, names in folders]),
         variables,
         sources,
+        problems,
     )
 
 
 def _all_signatures(entries: dict[str, Seen], graph: Witness | None) -> Iterable[Signature | None]:
-    for witness, _, absent, _ in entries.values():
+    for witness, _, absent, _, _ in entries.values():
         for _, found in witness[0]:
             yield found
         for _, found, _ in absent:
@@ -275,7 +286,6 @@ def _token(part: bytes) -> str:
 
 def _graph_record(session: Session) -> tuple[Witness, dict[str, Any], dict[str, Any]]:
     """What proves that the graph is the same; and what is kept of it, in two records."""
-    from gymbuild.commands.run import skipped_text
     from gymbuild.config.catalog import load_catalog
     from gymbuild.graph import packed_tasks
 
@@ -286,14 +296,10 @@ def _graph_record(session: Session) -> tuple[Witness, dict[str, Any], dict[str, 
     for benchmark, name in graph.aliases.items():
         names.setdefault(f"prepare:{benchmark}", f"prepare:{name}")
     names.update({f"plan:{name}": f"plan:{name}" for name in graph.benchmarks})
-    skipped: dict[str, Any] = {}
-    for group in ("prepare", "plan"):
-        decided = {f"{group}:{name}": [str(error)] for name, error in graph.problems.items()}
-        skipped[group] = [skipped_text(decided), len(decided)] if decided else None
+    problems = {name: str(error) for name, error in graph.problems.items()}
     paths, signatures = pack_signatures(witness[0])
     folders = _folders(session, witness)
-    rest = [graph.aliases, graph.outputs, sorted(graph.problems), list(folders.items())]
-    token = _token(pack([tokens, skipped, rest]))
+    token = _token(pack([tokens, problems, graph.aliases, graph.outputs, list(folders.items())]))
     record = {
         "format": circumstances(),
         "paths": paths,
@@ -303,7 +309,7 @@ def _graph_record(session: Session) -> tuple[Witness, dict[str, Any], dict[str, 
             "prepare": [f"prepare:{name}" for name in graph.preparations],
             "plan": [f"plan:{name}" for name in graph.benchmarks],
         },
-        "skipped": skipped,
+        "problems": problems,
         "token": token,
     }
     return witness, record, {"token": token, "names": names, "folders": folders, "tokens": tokens}
@@ -331,7 +337,12 @@ def _observations(session: Session, decided: Decided) -> dict[str, Seen]:
             preparation = session.graph.preparations[name]
             sources = tuple(f"prepare:{source}" for source in session.upstream(preparation))
             token = _token(pack(preparation.to_plain()))
-            found[f"task:prepare:{name}"] = (witness, sources, absent, token)
+            found[f"task:prepare:{name}"] = (witness, sources, absent, token, ())
+    for name, problems in decided.script_problems.items():
+        preparation = session.graph.preparations[name]
+        token = _token(pack(preparation.to_plain()))
+        script = _signatures(session, [preparation.script])
+        found[f"task:prepare:{name}"] = ((script, ()), (), (), token, tuple(problems))
     for name, plan in decided.plans.items():
         if plan is not None and not plan.reasons:
             benchmark = session.graph.benchmarks[name]
@@ -350,6 +361,7 @@ def _observations(session: Session, decided: Decided) -> dict[str, Seen]:
                 (source,),
                 (),
                 _token(pack(benchmark.to_plain())),
+                (),
             )
     return found
 

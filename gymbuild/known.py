@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gymbuild.snapshot import Entry, Snapshot
     from gymbuild.witness import Look
 
-FORMAT = 6
+FORMAT = 7
 """Raised when what is kept changes."""
 _MANY = 500
 """Tasks from which on two threads look at files at once."""
@@ -174,14 +174,28 @@ class Known:
         known = self._tasks.get(task)
         if known is None:
             self._tasks[task] = False
-            snapshot = self._snapshot_of(task)
-            if snapshot is not None:
-                known = self._holds_in(snapshot, task)
-            else:
-                entry: Entry | None = self._index.get("task:" + task)
-                known = entry is not None and self._holds(task, entry)
+            known = not self._problems_of(task) and self._is_as_it_was(task)
             self._tasks[task] = known
         return known
+
+    def problems(self, task: str) -> tuple[str, ...]:
+        """Why a task cannot be built, where that is known for certain; else nothing. The graph has to hold."""
+        found = self._problems_of(task)
+        return found if found and self._is_as_it_was(task) else ()
+
+    def _problems_of(self, task: str) -> tuple[str, ...]:
+        snapshot = self._snapshot_of(task)
+        if snapshot is not None:
+            return snapshot.problems(task)
+        entry: Entry | None = self._index.get("task:" + task)
+        return () if entry is None else entry[9]
+
+    def _is_as_it_was(self, task: str) -> bool:
+        snapshot = self._snapshot_of(task)
+        if snapshot is not None:
+            return self._holds_in(snapshot, task)
+        entry: Entry | None = self._index.get("task:" + task)
+        return entry is not None and self._holds(task, entry)
 
     def look_at_all(self, tasks: Iterable[str]) -> bool:
         """Look at everything at once, before many tasks are asked for.
@@ -202,7 +216,7 @@ class Known:
         asked = set(tasks)
         self._unfinished = snapshot
         # what changed last is likely to have changed again
-        if not all(map(self.is_current, asked & self._own)):
+        if not all(self.is_current(task) or self.problems(task) for task in asked & self._own):
             self._look_at_rest(snapshot, other)
             return False
         half = snapshot.count_files() // 2
@@ -295,7 +309,7 @@ class Known:
 
     def _holds(self, task: str, entry: Entry) -> bool:
         assert self.record is not None
-        graph, token, paths, signatures, folders, folder_signatures, absent, variables, sources = entry
+        graph, token, paths, signatures, folders, folder_signatures, absent, variables, sources, _ = entry
         return (
             (graph == self.record["token"] or token == self.tokens().get(task))
             and not self._differences(paths, signatures, 1)

@@ -51,6 +51,8 @@ class Decided:
     """Preparations that failed before, in a way that they would fail again."""
     released: list[str] = field(default_factory=list)
     """Preparations in the guard file that are worth another try: whoever runs them takes their lines out."""
+    script_problems: dict[str, list[str]] = field(default_factory=dict)
+    """Preparations whose scripts cannot be run, as their text alone tells, and why."""
     hand_all: bool = False
     """Also what is current goes to doit, for a reporter that tells of every task."""
 
@@ -299,9 +301,16 @@ class Session:
                 decided.current[name] = None
                 continue
             named = selection.preparations.get(name, False)
+            known_problems = known.problems("prepare:" + name) if known is not None else ()
+            if known_problems:
+                _report(decided, named, f"prepare:{name}", list(known_problems))
+                broken[name] = "prepare:" + name
+                continue
             preparation = graph.preparations[name]
             try:
                 problems, assessment = self._assess(preparation)
+                if problems:
+                    decided.script_problems[name] = problems
             except GymbuildError as error:
                 problems, assessment = [str(error)], None
             if problems:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gymbuild.witness import Look
 
     Variables = tuple[tuple[str, str | None], ...]
-    Entry = tuple[str, str, bytes, bytes, bytes, bytes, bytes, Variables, tuple[str, ...]]
+    Entry = tuple[str, str, bytes, bytes, bytes, bytes, bytes, Variables, tuple[str, ...], tuple[str, ...]]
     """What is kept of a task: the token of the graph that it was in; the digest of what its config asks for; paths and their signatures; folders, their
     signatures, and (marshalled) for each the paths that were not in it; environment variables with their digests;
-    the tasks whose outputs it reads. Paths and signatures are packed, as `pack_signatures` says."""
+    the tasks whose outputs it reads; why it cannot be built, if so. Paths and signatures are packed, as `pack_signatures` says."""
 
 
 class _Pool:
@@ -59,7 +59,7 @@ def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], di
     numbers, tokens = {}, []
     files, file_ends = array.array("I"), array.array("I")
     stands, absents, stand_ends = array.array("I"), array.array("I"), array.array("I")
-    variables, sources = {}, {}
+    variables, sources, problems = {}, {}, {}
     for number, (task, entry) in enumerate(entries.items()):
         numbers[task] = number
         tokens.append(entry[1])
@@ -73,6 +73,8 @@ def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], di
             variables[number] = entry[7]
         if entry[8]:
             sources[number] = entry[8]
+        if entry[9]:
+            problems[number] = entry[9]
     (names, signatures), (stand_ins, stand_in_signatures) = paths.packed(), folders.packed()
     identity = os.urandom(16)
     record = {
@@ -89,6 +91,7 @@ def gather(entries: Mapping[str, Entry], graph: str) -> tuple[dict[str, Any], di
         "absent_uses": absents.tobytes(),
         "variables": variables,
         "sources": sources,
+        "problems": problems,
     }
     return record, {"identity": identity, "absent": list(lists)}
 
@@ -182,6 +185,11 @@ class Snapshot:
         found: tuple[str, ...] = self._record["sources"].get(self._numbers[task], ())
         return found
 
+    def problems(self, task: str) -> tuple[str, ...]:
+        """Why the task cannot be built; nothing when it can."""
+        found: tuple[str, ...] = self._record["problems"].get(self._numbers[task], ())
+        return found
+
     @property
     def is_compared(self) -> bool:
         """Whether every path has been looked at."""
@@ -214,10 +222,10 @@ class Snapshot:
         self._bad_folders = set(folders)
 
     def certain(self) -> dict[str, bool]:
-        """The tasks whose paths are all as they were, and of which nothing else counts: no variable, no source."""
+        """The tasks whose paths are all as they were, and of which nothing else counts: no variable, source, problem."""
         assert self._bad is not None and self._bad_folders is not None
         found = dict.fromkeys(self._numbers, True)
-        unsure = {*self._record["variables"], *self._record["sources"]}
+        unsure = {*self._record["variables"], *self._record["sources"], *self._record["problems"]}
         unsure |= self._files.tasks_of(self._bad) | self._folders.tasks_of(self._bad_folders)
         for task in [task for task, number in self._numbers.items() if number in unsure] if unsure else ():
             del found[task]
@@ -290,5 +298,6 @@ class Snapshot:
                 marshal.dumps([absent[self._absents[at]] for at in stands], 2),
                 self.variables(task),
                 self.sources(task),
+                self.problems(task),
             )
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 LONGEST_ID = 80
@@ -37,6 +36,8 @@ def clipped(text: str, longest: int = LONGEST_ID) -> str:
 
 def id_text(task_id: str) -> str:
     """A task id among others on a line: as it is, or in quotes where its bounds would not be seen."""
+    import json
+
     plain = task_id.strip() == task_id and not re.search('[",→]', task_id)
     shown = clipped(task_id)
     return visible(shown) if plain and task_id else visible(json.dumps(shown, ensure_ascii=False))
@@ -45,3 +46,17 @@ def id_text(task_id: str) -> str:
 def quoted(text: str) -> str:
     """A task id or a name within a sentence: in Python's quotes, cut where it is long."""
     return repr(clipped(text))
+
+
+def problem_text(problems: dict[str, list[str]]) -> str:
+    """Every problem, by task; one that several tasks have is told once."""
+    by_text: dict[str, list[str]] = {}
+    for task, texts in problems.items():
+        for text in texts:
+            by_text.setdefault(text, []).append(task)
+    return safe("\n".join(f"  {', '.join(tasks)}: {text}" for text, tasks in by_text.items()))
+
+
+def skipped_text(skipped: dict[str, list[str]]) -> str:
+    """What a group swept up and cannot be built."""
+    return "skipped, since they cannot be built:\n" + problem_text(skipped)

@@ -12,7 +12,7 @@ from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
 from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
-from gymbuild.text import safe
+from gymbuild.text import problem_text, skipped_text
 
 
 class Run(DoitRun):  # type: ignore[misc]
@@ -173,20 +173,6 @@ def _processes(params: Any, words: list[str]) -> int:
     from gymbuild.settings import parse_settings
 
     return parse_settings(words).num_prepare_benchmark_processes if not params.get("num_process") else 0
-
-
-def problem_text(problems: dict[str, list[str]]) -> str:
-    """Every problem, by task; one that several tasks have is told once."""
-    by_text: dict[str, list[str]] = {}
-    for task, texts in problems.items():
-        for text in texts:
-            by_text.setdefault(text, []).append(task)
-    return safe("\n".join(f"  {', '.join(tasks)}: {text}" for text, tasks in by_text.items()))
-
-
-def skipped_text(skipped: dict[str, list[str]]) -> str:
-    """What a group swept up and cannot be built."""
-    return "skipped, since they cannot be built:\n" + problem_text(skipped)
 
 
 def summary(decided: Any, reporter: Any) -> str:

@@ -8,12 +8,16 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gymbuild.snapshot import Snapshot, gather
 from gymbuild.witness import Signature, look_at, nothing_at, pack_signatures, signature
 from tests.trees import REPOSITORY
+
+if TYPE_CHECKING:
+    from gymbuild.snapshot import Entry
 
 Task = tuple[list[str], list[tuple[str, list[str]]]]
 """Paths that count, and folders with the paths that were missing in each."""
@@ -26,9 +30,7 @@ def plain(request: pytest.FixtureRequest, tmp_path: Path) -> bool:
     return str(request.param) == "plain"
 
 
-def entry_of(
-    root: Path, task: Task
-) -> tuple[str, str, bytes, bytes, bytes, bytes, bytes, tuple[()], tuple[()]]:
+def entry_of(root: Path, task: Task) -> Entry:
     paths, folders = task
 
     def at(path: str) -> tuple[str, Signature | None]:
@@ -40,6 +42,7 @@ def entry_of(
         *pack_signatures(map(at, paths)),
         *pack_signatures(at(folder) for folder, _ in folders),
         marshal.dumps([pack_signatures((path, None) for path in absent)[0] for _, absent in folders], 2),
+        (),
         (),
         (),
     )
@@ -117,8 +120,9 @@ def test_what_a_snapshot_does_not_see_is_not_certain(tmp_path: Path) -> None:
     plain = entry_of(tmp_path, ([], []))
     entries = {
         "prepare:a": plain,
-        "prepare:b": (*plain[:7], (("NAME", None),), ()),
-        "prepare:c": (*plain[:7], (), ("prepare:a",)),
+        "prepare:b": (*plain[:7], (("NAME", None),), (), ()),
+        "prepare:c": (*plain[:7], (), ("prepare:a",), ()),
+        "prepare:d": (*plain[:9], ("it cannot be run",)),
     }
     record, absent = gather(entries, "graph")
     snapshot = Snapshot(record, lambda: absent)
@@ -128,6 +132,7 @@ def test_what_a_snapshot_does_not_see_is_not_certain(tmp_path: Path) -> None:
     assert snapshot.certain() == {"prepare:a": True}
     assert snapshot.variables("prepare:b") == (("NAME", None),)
     assert snapshot.sources("prepare:c") == ("prepare:a",)
+    assert snapshot.problems("prepare:d") == ("it cannot be run",)
     assert snapshot.entries() == entries
 
 

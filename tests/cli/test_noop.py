@@ -97,6 +97,34 @@ def test_nothing_is_started_written_hashed_or_imported(
         assert not modules & {"doit", "xxhash"}
 
 
+@pytest.mark.parametrize("group", ["prepare", "plan"])
+def test_what_a_group_sweeps_up_and_cannot_be_built_is_known_as_well(built: Project, group: str) -> None:
+    built.add("broken", signature="size: int")
+    built.add("beta", config="other.yaml", output="benchmarks/beta/data/beta.jsonl", dataset="num_repeats: [")
+    slow = [built.run(group) for _ in range(2)][-1]
+    assert "prepare:broken" in slow
+    command = [sys.executable, "-m", "gymbuild", "--root", str(built.root), group]
+    said, events = watched(built, command)
+    assert said == slow
+    assert f"nothing to do: {2 if group == 'prepare' else 4} current" in said
+    (modules,) = (set(event[1]) for event in events if event[0] == "modules")
+    assert "doit" not in modules
+    # named, it is an error, as always
+    named = built.run(f"{group}:broken", code=3)
+    assert "cannot be built" in named
+    # the script is mended: it is not skipped any more
+    script = built.path("benchmarks/broken/prepare.py")
+    script.write_text(script.read_text().replace("size: int", "size: int = 3"))
+    assert "broken" in built.run(group)
+    assert built.runs("broken") == 1
+    assert "prepare:broken" not in built.run(group)
+    # and broken again
+    script.write_text(script.read_text().replace("size: int = 3", "size: int"))
+    for _ in range(2):
+        assert "prepare:broken" in built.run(group)
+    assert "cannot be built" in built.run(f"{group}:broken", code=3)
+
+
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not there")
 def test_the_kernel_sees_no_process_and_no_write(built: Project) -> None:
     trace = built.root.parent / "trace"
