@@ -54,9 +54,9 @@ class Tree:
     """Folder of the counter files, outside of the checkout."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables for every process that is started here."""
-    forked: bool = False
+    forked: bool = True
     """Start `gymbuild` by a fork of this process, with all modules imported, in place of a new Python: the same
-    work in half the time, for tests that start it hundreds of times."""
+    work in half the time."""
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ policy_model:
     def _run(self, command: list[str], code: int | None, environment: Mapping[str, str]) -> tuple[str, int]:
         variables = self.variables(environment)
         if self.forked and command[1:3] == ["-m", "gymbuild"]:
-            text, status = _fork(command[3:], str(self.root), variables)
+            text, status = run_forked(command[3:], str(self.root), variables)
         else:
             done = subprocess.run(
                 command,
@@ -331,8 +331,8 @@ def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> froze
     return frozenset(name for name in names if before.get(name) != after.get(name))
 
 
-def _fork(words: list[str], folder: str, variables: dict[str, str]) -> tuple[str, int]:
-    """Run `gymbuild` in a fork of this process: what it printed, and its exit code."""
+def run_forked(words: list[str], folder: str, variables: Mapping[str, str]) -> tuple[str, int]:
+    """Run `gymbuild` in a fork of this process: what it printed, both streams as they came, and its exit code."""
     import doit.cmd_run
 
     import gymbuild.__main__ as program

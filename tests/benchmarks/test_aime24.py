@@ -103,7 +103,13 @@ def impatient(reach: dict[str, str], tmp_path: Path) -> dict[str, str]:
     return {**reach, "PYTHONPATH": str(folder)}
 
 
-@pytest.mark.parametrize("version", ISOLATED_VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        version if version in ("3.9", "3.13") else pytest.param(version, marks=pytest.mark.slow)
+        for version in ISOLATED_VERSIONS
+    ],
+)
 def test_the_dataset_comes_from_the_hub_that_hf_endpoint_names(
     version: str, checkout: Path, environments: Environments, hub: HubServer, reach: dict[str, str]
 ) -> None:

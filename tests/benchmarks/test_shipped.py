@@ -37,7 +37,13 @@ BYTES = {
 """SHA-256 of what each script writes without arguments, on every machine. Their content has tests of its own."""
 
 
-@pytest.mark.parametrize("version", ISOLATED_VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        version if version in ("3.9", "3.13") else pytest.param(version, marks=pytest.mark.slow)
+        for version in ISOLATED_VERSIONS
+    ],
+)
 @pytest.mark.parametrize("benchmark", WITHOUT_HUB)
 def test_the_same_bytes_on_every_python(
     benchmark: str, version: str, checkout: Path, environments: Environments

@@ -219,6 +219,7 @@ def test_a_look_gives_back_what_it_took(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", MAKE, str(tmp_path)], cwd=REPOSITORY, check=True)
 
 
+@pytest.mark.slow
 def test_a_checkout_of_many(tmp_path: Path) -> None:
     """More tasks than are kept one by one: all the same answers as for few."""
     sys.path.insert(0, str(REPOSITORY / "tests" / "perf"))

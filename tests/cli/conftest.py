@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import run_forked
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -22,6 +24,8 @@ class Project:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    forked: bool = True
+    """Start `gymbuild` by a fork of this process in place of a new Python: the same work in half the time."""
 
     def run(self, *words: str, code: int | None = 0, **environment: str) -> str:
         """Run `gymbuild --root`; returns what it printed, both streams as they came."""
@@ -34,10 +38,15 @@ class Project:
         return self._run([sys.executable, "-m", "doit", *words], code, environment)
 
     def _run(self, command: list[str], code: int | None, environment: dict[str, str]) -> str:
+        variables = {**os.environ, **self.environment, **environment}
+        if self.forked and command[1:3] == ["-m", "gymbuild"]:
+            text, status = run_forked(command[3:], str(self.root), variables)
+            assert code is None or status == code, f"exit {status}\n{text}"
+            return text
         done = subprocess.run(
             command,
             cwd=self.root,
-            env={**os.environ, **self.environment, **environment},
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,6 +16,7 @@ def _known(tree: Tree, *words: str) -> bool:
 
 @pytest.fixture
 def two(tree: Tree) -> Tree:
+    tree.forked = False
     tree.benchmark("alpha", dataset="prepare_script_args: {size: 2}")
     tree.benchmark("beta")
     tree.gymbuild("plan")

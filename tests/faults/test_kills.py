@@ -69,6 +69,7 @@ def many(tree: Tree) -> Tree:
     return tree
 
 
+@pytest.mark.slow
 def test_eight_kills_at_random_instants(many: Tree) -> None:
     hits = kill_and_build(many, 8, seed=1)
     assert sum(hits.values()) >= 3

@@ -42,8 +42,17 @@ def contents(folder: Path) -> dict[str, tuple[str, int]]:
     return {path.name: (path.read_text(), path.stat().st_mtime_ns) for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.parametrize("start", ["warm", "edited", "cold"])
-@pytest.mark.parametrize("name", ["data", "images"])
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("data", "warm"),
+        ("images", "edited"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("data", "edited"), ("data", "cold"), ("images", "warm"), ("images", "cold"))
+        ),
+    ],
+)
 def test_a_folder_of_outputs_that_leads_outside_is_an_error_that_names_it(
     built: Tree, name: str, start: str
 ) -> None:
