@@ -129,7 +129,9 @@ class Known:
         Preparations change their folders: prepared files are put there.
         """
         names = self._graph_rest()["folders"].get(folder)
-        return names is not None and names == config_names(self._prefix + folder)
+        path = self._prefix + folder
+        # one that has become a symlink may lead out of the checkout
+        return names is not None and not os.path.islink(path) and names == config_names(path)
 
     def configs_stay(self, paths: Iterable[str]) -> bool:
         """Whether the folders that files lie in have the configs that they had when the graph was made.

@@ -77,6 +77,22 @@ def test_a_folder_of_outputs_that_leads_outside_is_an_error_that_names_it(
     assert contents(outside) == before
 
 
+def test_a_folder_that_is_moved_outside_with_all_its_files_is_seen_by_a_start_that_knows_it(
+    built: Tree,
+) -> None:
+    assert "nothing to do" in built.gymbuild("plan")
+    data, outside = built.path("benchmarks/alpha/data"), built.root.parent / "outside"
+    data.rename(outside)
+    data.symlink_to(outside)
+    before = contents(outside)
+    assert "benchmarks/alpha/data" in built.gymbuild("prepare:alpha", code=3)
+    assert "skipped" in built.gymbuild("plan")
+    assert contents(outside) == before
+    data.unlink()
+    outside.rename(data)
+    assert "nothing to do" in built.gymbuild("plan")
+
+
 def test_a_folder_that_is_swapped_by_an_earlier_task_of_the_same_build(built: Tree) -> None:
     built.benchmark("beta")
     outside = built.root.parent / "outside"
