@@ -6,13 +6,13 @@ import re
 
 LONGEST_ID = 80
 """Characters of a task id that a person is shown."""
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal would act on: control characters but tab and line feed, and those that turn the direction."""
 
 
 def safe(text: str) -> str:
     """`text`, its lines as they are, with what a terminal would act on as `\\u…`."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(_UNSAFE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def visible(text: str) -> str:

@@ -18,7 +18,7 @@ class Forget(DoitForget):  # type: ignore[misc]
         """doit's entry."""
 
         def body() -> Any:
-            from gymbuild import current
+            from gymbuild import remembering
 
             self.loader.setup(params)
             session = open_session()
@@ -53,7 +53,7 @@ class Forget(DoitForget):  # type: ignore[misc]
                     if name in session.graph.benchmarks
                 ]
             )
-            current.forget(session)
+            remembering.forget(session)
             return result
 
         return guarded(body)

@@ -47,8 +47,8 @@ class Run(DoitRun):  # type: ignore[misc]
         return guarded(lambda: self._run(params, args))
 
     def _run(self, params: Any, args: list[str]) -> int:
-        from gymbuild import current
         from gymbuild.commands.base import open_session, words_of_command_line
+        from gymbuild.remembering import remember
 
         self.loader.setup(params)
         config = self.loader.load_doit_config()
@@ -72,7 +72,7 @@ class Run(DoitRun):  # type: ignore[misc]
         session.decided = decided
         decided.hand_all = params["reporter"] != "console"
         exit_code = self._hand_over(session, decided, params)
-        current.remember(session, words)
+        remember(session, words)
         return exit_code
 
     def _hand_over(self, session: Any, decided: Any, params: Any) -> int:

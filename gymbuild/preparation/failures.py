@@ -13,7 +13,7 @@ from gymbuild.digests import digest_json
 from gymbuild.errors import PreparationFailedError
 from gymbuild.masking import mask
 from gymbuild.paths import Checkout, file_name
-from gymbuild.record_log import lock
+from gymbuild.record_writing import lock
 from gymbuild.store import Input, write_atomically
 
 GUARD_VARIABLE = "GYMBUILD_FAILURE_FILE"

@@ -105,6 +105,17 @@ def test_a_large_log_gets_a_table_of_contents_and_reads_the_same_with_it(tmp_pat
     assert list(without.keys()) == list(with_table.keys())
 
 
+def test_one_process_that_writes_much_writes_few_tables(tmp_path: Path) -> None:
+    log = RecordLog(str(tmp_path / "log"))
+    tables: set[int] = set()
+    for number in range(3000):
+        log.put([(f"key {number}", [number, "x" * 200])])
+        if table(tmp_path / "log").exists():
+            tables.add(table(tmp_path / "log").stat().st_mtime_ns)
+    assert 10 < len(tables) < 60
+    assert [log.get(f"key {number}")[0] for number in range(3000)] == list(range(3000))
+
+
 def test_reading_one_of_many_reads_little(tmp_path: Path) -> None:
     path = tmp_path / "log"
     numbered(path, 5000)
