@@ -65,6 +65,7 @@ class Known:
         self._prefix = root + "/"
         self._look: Look | None = None
         self._tasks: dict[str, bool] = {}
+        self._entries: dict[str, Entry | None] = {}
         self._snapshot: Snapshot | None = None
         self._snapshot_read = False
         self._own: set[str] = set()
@@ -170,7 +171,7 @@ class Known:
         snapshot = self._snapshot_of(task)
         if snapshot is not None:
             return snapshot.sources(task)
-        entry: Entry | None = self._index.get("task:" + task)
+        entry = self._entry(task)
         return None if entry is None else entry[8]
 
     def is_current(self, task: str) -> bool:
@@ -191,15 +192,20 @@ class Known:
         snapshot = self._snapshot_of(task)
         if snapshot is not None:
             return snapshot.problems(task)
-        entry: Entry | None = self._index.get("task:" + task)
+        entry = self._entry(task)
         return () if entry is None else entry[9]
 
     def _is_as_it_was(self, task: str) -> bool:
         snapshot = self._snapshot_of(task)
         if snapshot is not None:
             return self._holds_in(snapshot, task)
-        entry: Entry | None = self._index.get("task:" + task)
+        entry = self._entry(task)
         return entry is not None and self._holds(task, entry)
+
+    def _entry(self, task: str) -> Entry | None:
+        if task not in self._entries:
+            self._entries[task] = self._index.get("task:" + task)
+        return self._entries[task]
 
     def look_at_all(self, tasks: Iterable[str]) -> bool:
         """Look at everything at once, before many tasks are asked for.
