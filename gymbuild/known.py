@@ -40,6 +40,11 @@ def index_log(root: str) -> RecordLog:
     return RecordLog(os.path.join(root, ".cache", "index"))
 
 
+def own_tasks(index: RecordLog) -> list[str]:
+    """The tasks that have a record of their own in an index."""
+    return [key[len("task:") :] for key in list(index.keys()) if key.startswith("task:")]
+
+
 def parts_log(root: str) -> RecordLog:
     """The log of the graph (`graph`) and of its tasks, each by itself."""
     return RecordLog(os.path.join(root, ".cache", "graph"))
@@ -293,9 +298,7 @@ class Known:
 
                 self._snapshot = Snapshot(record, lambda: self._index.get("absent"))
                 # what was written of a task since counts, not what is in the snapshot
-                self._own = {
-                    key[len("task:") :] for key in list(self._index.keys()) if key.startswith("task:")
-                }
+                self._own = set(own_tasks(self._index))
         return self._snapshot
 
     def _snapshot_of(self, task: str) -> Snapshot | None:
@@ -334,8 +337,7 @@ class Known:
 
     def written_alone(self) -> dict[str, Entry]:
         """The entries of the tasks that have a record of their own."""
-        keys = [key for key in list(self._index.keys()) if key.startswith("task:")]
-        entries = {key[len("task:") :]: self._index.get(key) for key in keys}
+        entries = {task: self._index.get("task:" + task) for task in own_tasks(self._index)}
         return {task: entry for task, entry in entries.items() if entry is not None}
 
     def _are_absent(self, folders: bytes, signatures: bytes, absent: bytes) -> bool:
@@ -411,8 +413,8 @@ def pack(plain: Any) -> bytes:
     return marshal.dumps(plain, 2)
 
 
-def unpack(part: bytes | memoryview) -> dict[str, Any]:
-    """The plain data that `pack` packed; what follows it does not matter."""
+def unpack(part: bytes) -> dict[str, Any]:
+    """The plain data that `pack` packed."""
     found: dict[str, Any] = marshal.loads(part)
     return found
 

@@ -113,6 +113,7 @@ class RecordLog:
         return sorted(named, key=lambda item: item[1])
 
     def open(self) -> None:
+        """Open the file and note where its records are; that it is not there is no error."""
         self.is_open = True
         try:
             self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -175,6 +176,7 @@ class RecordLog:
         return None
 
     def frame_at(self, place: tuple[int, int]) -> bytes:
+        """The frame at a place, as it is in the file."""
         return os.pread(self.descriptor, place[1], place[0])
 
     def _key_at(self, place: tuple[int, int]) -> bytes:
@@ -216,6 +218,7 @@ class RecordLog:
 
 
 def encoded(key: str) -> bytes:
+    """A key as frames have it."""
     return key.encode("utf-8", "surrogatepass")
 
 

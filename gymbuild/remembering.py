@@ -25,6 +25,7 @@ from gymbuild.known import (
     config_names,
     drop,
     index_log,
+    own_tasks,
     pack,
     parts_log,
 )
@@ -105,10 +106,7 @@ def _remember(session: Session, words: Sequence[str]) -> None:
             records.append((key, entry))
     again.preparer.digests.save(wait=True)
     index.put(records)
-    if (
-        any(key == "graph" for key, _ in records)
-        or len([key for key in list(index.keys()) if key.startswith("task:")]) > _FEW
-    ):
+    if any(key == "graph" for key, _ in records) or len(own_tasks(index)) > _FEW:
         _gather(root)
 
 

@@ -15,7 +15,7 @@ import time
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
 Signature = tuple[int, int, int, int, int]
@@ -190,27 +190,6 @@ def holds(witness: Witness, root: str, environment_digest: Mapping[str, str | No
         environment_digest: digests of environment variables already computed, by name.
     """
     return _paths_hold(witness[0], root) and _variables_hold(witness[1], environment_digest or {})
-
-
-def all_hold(witnesses: Sequence[Witness], root: str) -> bool:
-    """Whether several witnesses hold; what many of them name is looked at once.
-
-    Args:
-        witnesses: as `Witness` says.
-        root: the checkout, for relative paths.
-    """
-    if len(witnesses) == 1:
-        return holds(witnesses[0], root)
-    paths: dict[str, Signature | None] = {}
-    variables: dict[str, str | None] = {}
-    for witness in witnesses:
-        for path, expected in witness[0]:
-            if paths.setdefault(path, expected) != expected:
-                return False
-        for name, digest in witness[1]:
-            if variables.setdefault(name, digest) != digest:
-                return False
-    return _paths_hold(paths.items(), root) and _variables_hold(variables.items(), {})
 
 
 def _paths_hold(paths: Iterable[tuple[str, Signature | None]], root: str) -> bool:

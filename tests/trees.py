@@ -56,7 +56,7 @@ class Tree:
     """Variables for every process that is started here."""
     forked: bool = True
     """Start `gymbuild` by a fork of this process, with all modules imported, in place of a new Python: the same
-    work in half the time."""
+    work in half the time. Not where variables are set that a Python reads when it starts."""
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -253,15 +253,22 @@ policy_model:
             code: the exit code that it has to have; None for any.
             environment: variables.
         """
-        return self._run(self.command(*words), code, environment)[0]
+        return self.run(self.command(*words), code, environment)[0]
 
     def doit(self, *words: str, code: int | None = 0, **environment: str) -> str:
         """Run plain `doit` in the checkout."""
-        return self._run([sys.executable, "-m", "doit", *words], code, environment)[0]
+        return self.run([sys.executable, "-m", "doit", *words], code, environment)[0]
 
-    def _run(self, command: list[str], code: int | None, environment: Mapping[str, str]) -> tuple[str, int]:
+    def run(self, command: list[str], code: int | None, environment: Mapping[str, str]) -> tuple[str, int]:
+        """Run a command line; returns what it printed, both streams as they came, and its exit code.
+
+        Args:
+            command: with its program.
+            code: the exit code that it has to have; None for any.
+            environment: variables.
+        """
         variables = self.variables(environment)
-        if self.forked and command[1:3] == ["-m", "gymbuild"]:
+        if self.forked and command[1:3] == ["-m", "gymbuild"] and can_fork(variables):
             text, status = run_forked(command[3:], str(self.root), variables)
         else:
             done = subprocess.run(
@@ -289,7 +296,7 @@ policy_model:
     def build(self, *words: str, code: int | None = 0, **environment: str) -> Built:
         """Run `gymbuild --root` (default: `plan`), and tell what it did."""
         before, plans, outputs = self.count(), self._files(".cache/plans"), self._outputs()
-        text, status = self._run(self.command(*(words or ("plan",))), code, environment)
+        text, status = self.run(self.command(*(words or ("plan",))), code, environment)
         after = self.count()
         return Built(
             text,
@@ -329,6 +336,18 @@ def _identity(path: Path) -> tuple[int, ...]:
 def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> frozenset[str]:
     names: Iterable[str] = {*before, *after}
     return frozenset(name for name in names if before.get(name) != after.get(name))
+
+
+def can_fork(variables: Mapping[str, str]) -> bool:
+    """Whether a fork of this process is what a new one would be: no variable differs that counts at the start only."""
+
+    def counting(environment: Mapping[str, str]) -> dict[str, str]:
+        names = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "TZ")
+        return {name: environment[name] for name in environment if name.startswith(names)}
+
+    own = counting(os.environ)
+    ours = os.pathsep.join(filter(None, [str(REPOSITORY), own.get("PYTHONPATH")]))
+    return counting(variables) in (own, {**own, "PYTHONPATH": ours})
 
 
 def run_forked(words: list[str], folder: str, variables: Mapping[str, str]) -> tuple[str, int]:

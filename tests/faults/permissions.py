@@ -56,18 +56,7 @@ def _permissions_count() -> bool:
 
 def build(tree: Tree, *words: str, code: int | None = 0, **environment: str) -> str:
     """Run `gymbuild --root` as somebody for whom permissions count; returns what it printed."""
-    done = subprocess.run(
-        as_a_person(tree.command(*words)),
-        cwd=tree.root,
-        env=tree.variables(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}"
-    return done.stdout
+    return tree.run(as_a_person(tree.command(*words)), code, environment)[0]
 
 
 @contextlib.contextmanager
