@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ Event = tuple[int, str, str, Any]
 Operations: `i` imported and `r` read (detail: signature), `m` looked for and not there, `p` looked for and there
 (detail: as `presence` says), `l` listed (detail: names), `w` opened for writing, `d` made under this
 name with all that is below it, `x` removed or renamed away."""
+
+_PARSING = threading.Lock()
+"""Python 3.11 may fail when several threads parse at once (`doit -P thread`): "recursion depth mismatch"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def read_events(folder: str) -> list[Event]:
                 if not line.endswith("\n"):
                     break
                 try:
-                    at, operation, path, detail = ast.literal_eval(line)
+                    with _PARSING:
+                        at, operation, path, detail = ast.literal_eval(line)
                 except (ValueError, SyntaxError, TypeError):
                     continue
                 events.append((at, operation, path, detail))
