@@ -22,7 +22,7 @@ except ImportError:  # imported for `compile_native` alone, by tests and by hand
     BuildHookInterface = object
 
 MODULES = {
-    "gymbuild/_signatures.c": "gymbuild/_signatures.abi3.so",
+    "gymbuild/cache/_signatures.c": "gymbuild/cache/_signatures.abi3.so",
     "gymbuild/plan/_native.c": "gymbuild/plan/_native.abi3.so",
 }
 """Sources and what is made of them."""

@@ -7,14 +7,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gymbuild.api import (
+    from gymbuild.system.errors import PreparationFailedError
+    from gymbuild.tasks.api import (
         PrepareBenchmarkConfig,
         datasets_to_prepare,
         gym_relative_path,
         plan_for_config,
         prepare_datasets,
     )
-    from gymbuild.errors import PreparationFailedError
 
 __version__ = "0.1.0"
 
@@ -32,11 +32,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # lazy on purpose: a start that finds nothing to do imports none of this
     if name == "PreparationFailedError":
-        from gymbuild.errors import PreparationFailedError
+        from gymbuild.system.errors import PreparationFailedError
 
         return PreparationFailedError
     if name in __all__:
-        from gymbuild import api
+        from gymbuild.tasks import api
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

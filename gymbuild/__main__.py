@@ -33,11 +33,11 @@ def run(arguments: list[str]) -> int:
 
         print(f"gymbuild {__version__}")
         return 0
-    from gymbuild import current
+    from gymbuild.tasks import current
 
     if current.answer(root, rest or ["plan"], rest, out=sys.stdout):
         return 0
-    from gymbuild.command_line import run_doit
+    from gymbuild.commands.command_line import run_doit
 
     return run_doit(root, rest)
 

@@ -20,7 +20,7 @@ import pytest
 import uv
 
 from gymbuild.config.catalog import load_catalog
-from gymbuild.paths import Checkout
+from gymbuild.system.paths import Checkout
 from tests.benchmarks.shipped import copy_benchmarks, find_python
 from tests.benchmarks.test_aime24 import RECORDS
 

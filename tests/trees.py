@@ -355,10 +355,10 @@ def run_forked(words: list[str], folder: str, variables: Mapping[str, str]) -> t
     import doit.cmd_run
 
     import gymbuild.__main__ as program
-    import gymbuild.command_line
+    import gymbuild.commands.command_line
     import gymbuild.commands.run
-    import gymbuild.config.dialect
-    import gymbuild.preparation.prepare  # noqa: F401
+    import gymbuild.config.dialect.reader
+    import gymbuild.preparation.preparer  # noqa: F401
 
     with tempfile.TemporaryFile() as output:
         child = os.fork()

@@ -12,8 +12,7 @@ from typing import Any
 from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
-from gymbuild import tasks
-from gymbuild.errors import (
+from gymbuild.system.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_MAY_PASS,
@@ -22,8 +21,9 @@ from gymbuild.errors import (
     GymbuildError,
     PreparationFailedError,
 )
-from gymbuild.session import Session
-from gymbuild.text import safe
+from gymbuild.system.text import safe
+from gymbuild.tasks import creators as tasks
+from gymbuild.tasks.session import Session
 
 
 def words_of_command_line() -> list[str]:
@@ -61,7 +61,7 @@ def guarded(function: Callable[[], Any]) -> Any:
         os.dup2(devnull, sys.stdout.fileno())
         return 1
     except OSError as error:
-        from gymbuild.permissions import sentence
+        from gymbuild.system.permissions import sentence
 
         sys.stdout.flush()
         place = f"{error.filename}: " if error.filename else ""

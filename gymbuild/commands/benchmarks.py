@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand
-from gymbuild.errors import UsageError
-from gymbuild.listing import Entry, counts, domains, entries, find, nearest, of_domain
-from gymbuild.masking import mask
-from gymbuild.session import Session
-from gymbuild.text import safe, visible
+from gymbuild.commands.listing import Entry, counts, domains, entries, find, nearest, of_domain
+from gymbuild.system.errors import UsageError
+from gymbuild.system.masking import mask
+from gymbuild.system.text import safe, visible
+from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -340,7 +340,7 @@ def _facts(session: Session, entry: Entry) -> Iterable[Fact]:
 
 def _script_problem(session: Session, entry: Entry, task: str | None) -> str:
     """Why the script of a benchmark cannot be run as it is declared; empty when it can."""
-    from gymbuild.preparation.signatures import check_script
+    from gymbuild.preparation.script import check_script
 
     if task is None or entry.state == "current":
         return ""
@@ -351,7 +351,7 @@ def _script_problem(session: Session, entry: Entry, task: str | None) -> str:
 
 def _environment(session: Session, task: str | None) -> Iterable[Fact]:
     from gymbuild.environments import is_built
-    from gymbuild.errors import GymbuildError
+    from gymbuild.system.errors import GymbuildError
 
     if task is None:
         return
@@ -460,7 +460,7 @@ def _one_line(text: str) -> str:
 
 
 def _size(size: int | None) -> str:
-    from gymbuild.tasks import size_text
+    from gymbuild.tasks.creators import size_text
 
     return "" if size is None else size_text(size)
 

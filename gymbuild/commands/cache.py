@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.errors import UsageError
-from gymbuild.session import Session
+from gymbuild.system.errors import UsageError
+from gymbuild.tasks.session import Session
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -46,7 +46,7 @@ class Cache(GymbuildCommand):
         return self._show(session)
 
     def _show(self, session: Session) -> int:
-        from gymbuild.tasks import size_text
+        from gymbuild.tasks.creators import size_text
 
         store = session.preparer.store
         sizes = {digest: status.st_size for digest, _, status in store.all_objects()}
@@ -67,8 +67,8 @@ class Cache(GymbuildCommand):
         return 0
 
     def _gc(self, session: Session, options: Any) -> int:
-        from gymbuild.collection import collect
-        from gymbuild.tasks import size_text
+        from gymbuild.cache.collection import collect
+        from gymbuild.tasks.creators import size_text
 
         if not options["max_size"] and not options["keep_days"]:
             raise usage_error(self, "say what to keep: --max-size 20G, --keep-days 30, or both.")
@@ -95,7 +95,7 @@ class Cache(GymbuildCommand):
         return 0
 
     def _verify(self, session: Session) -> int:
-        from gymbuild.collection import verify
+        from gymbuild.cache.collection import verify
 
         checked, damaged = verify(session)
         for digest in damaged:

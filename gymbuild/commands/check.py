@@ -7,13 +7,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from gymbuild.cache.store import write_atomically
 from gymbuild.commands.base import GymbuildCommand
-from gymbuild.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
-from gymbuild.paths import file_name
-from gymbuild.permissions import sentence
-from gymbuild.session import Session
-from gymbuild.store import write_atomically
-from gymbuild.text import safe
+from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
+from gymbuild.system.paths import file_name
+from gymbuild.system.permissions import sentence
+from gymbuild.system.text import safe
+from gymbuild.tasks.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.session import Session
-from gymbuild.text import visible
+from gymbuild.system.text import visible
+from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.diff import PlanDiff
@@ -152,7 +152,7 @@ def _paired(old: Iterator[ReceivedRow], new: Iterator[ReceivedRow]) -> Iterator[
 
 def _pairs(old: Any, new: Any) -> tuple[list[tuple[str, str]], list[str], list[str]]:
     """Which plan is compared with which, and the names that only one side has."""
-    from gymbuild.errors import UsageError
+    from gymbuild.system.errors import UsageError
 
     if old.one and new.one:
         return [(next(iter(old.plans)), next(iter(new.plans)))], [], []

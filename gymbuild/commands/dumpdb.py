@@ -7,8 +7,8 @@ from typing import Any
 
 from doit.cmd_base import DoitCmdBase, opt_backend, opt_depfile
 
+from gymbuild.cache.record_log import RecordLog
 from gymbuild.commands.base import guarded
-from gymbuild.record_log import RecordLog
 
 
 class DumpDB(DoitCmdBase):  # type: ignore[misc]

@@ -18,7 +18,7 @@ class Forget(DoitForget):  # type: ignore[misc]
         """doit's entry."""
 
         def body() -> Any:
-            from gymbuild import remembering
+            from gymbuild.tasks import remembering
 
             self.loader.setup(params)
             session = open_session()

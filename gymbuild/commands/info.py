@@ -7,8 +7,8 @@ from typing import Any
 from doit.cmd_info import Info as DoitInfo
 
 from gymbuild.commands.base import guarded, open_session
-from gymbuild.errors import UsageError
-from gymbuild.selection import nearest, select
+from gymbuild.system.errors import UsageError
+from gymbuild.tasks.selection import nearest, select
 
 
 class Info(DoitInfo):  # type: ignore[misc]

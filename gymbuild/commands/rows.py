@@ -10,9 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.errors import GymbuildError, PlanError, SelectionError, UsageError
-from gymbuild.session import Session
-from gymbuild.text import LONGEST_ID, clipped, quoted, safe
+from gymbuild.system.errors import GymbuildError, PlanError, SelectionError, UsageError
+from gymbuild.system.text import LONGEST_ID, clipped, quoted, safe
+from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.show import ReceivedRow
@@ -72,7 +72,7 @@ def _of_benchmark(session: Session, word: str, ids: list[str]) -> Iterator[Recei
     """The tasks of a benchmark's prepared file, in its order; named ones in the order of their names."""
     from gymbuild.plan.prompts import load_prompt
     from gymbuild.plan.show import received_rows
-    from gymbuild.selection import nearest
+    from gymbuild.tasks.selection import nearest
 
     graph = session.graph
     name = word.removeprefix("plan:")

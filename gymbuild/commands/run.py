@@ -11,8 +11,8 @@ from typing import Any
 from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
-from gymbuild.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
-from gymbuild.text import problem_text, skipped_text
+from gymbuild.system.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
+from gymbuild.system.text import problem_text, skipped_text
 
 
 class Run(DoitRun):  # type: ignore[misc]
@@ -32,7 +32,7 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def execute(self, params: Any, args: list[str]) -> Any:
         """doit's entry."""
-        from gymbuild import current
+        from gymbuild.tasks import current
 
         if params.get("strict") or "--strict" in args:
             # also behind the names of tasks, where doit's own options may not be
@@ -48,12 +48,12 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def _run(self, params: Any, args: list[str]) -> int:
         from gymbuild.commands.base import open_session, words_of_command_line
-        from gymbuild.remembering import remember
+        from gymbuild.tasks.remembering import remember
 
         self.loader.setup(params)
         config = self.loader.load_doit_config()
         from gymbuild.preparation.failures import drop_guards
-        from gymbuild.selection import with_sources
+        from gymbuild.tasks.selection import with_sources
 
         words = with_sources(args or list(params.get("default_tasks") or config.get("default_tasks") or []))
         processes = _processes(params, words_of_command_line())
@@ -77,7 +77,7 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def _hand_over(self, session: Any, decided: Any, params: Any) -> int:
         """Give doit what is stale, and say what is current."""
-        from gymbuild import tasks
+        from gymbuild.tasks import creators as tasks
 
         chosen = [*decided.tasks(session.graph.aliases), *decided.selection.rest]
         quiet = decided.hand_all or isinstance(params["outfile"], str)
@@ -87,7 +87,7 @@ class Run(DoitRun):  # type: ignore[misc]
         self._reporter: Any = None
         result = 0
         if chosen:
-            from gymbuild.preparation.workers import Watch
+            from gymbuild.system.processes import Watch
 
             watch = Watch()
             try:
@@ -113,7 +113,7 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def get_reporters(self) -> dict[str, Any]:
         """doit's reporters, with ours in the place of the default."""
-        from gymbuild.reporter import Reporter
+        from gymbuild.tasks.reporter import Reporter
 
         reporters: dict[str, Any] = super().get_reporters()
         command = self
@@ -158,7 +158,7 @@ class Run(DoitRun):  # type: ignore[misc]
 
 def decided_is_strict() -> bool:
     """Whether `strict=true` is set."""
-    from gymbuild.tasks import current_session
+    from gymbuild.tasks.creators import current_session
 
     return current_session().settings.strict
 
@@ -170,7 +170,7 @@ def _is_plain(params: Any) -> bool:
 
 
 def _processes(params: Any, words: list[str]) -> int:
-    from gymbuild.settings import parse_settings
+    from gymbuild.config.settings import parse_settings
 
     return parse_settings(words).num_prepare_benchmark_processes if not params.get("num_process") else 0
 

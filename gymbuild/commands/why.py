@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.errors import UsageError
-from gymbuild.session import Session
-from gymbuild.staleness import Reason
+from gymbuild.preparation.staleness import Reason
+from gymbuild.system.errors import UsageError
+from gymbuild.tasks.session import Session
 
 
 class Why(GymbuildCommand):

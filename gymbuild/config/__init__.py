@@ -1,0 +1,1 @@
+"""Configs and settings become benchmarks and datasets."""

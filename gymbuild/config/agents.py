@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gymbuild.config.interpolation import Interpolations
-from gymbuild.config.servers import (
+from gymbuild.config.dialect.interpolation import Interpolations
+from gymbuild.config.dialect.servers import (
     AGENTS,
     ENVIRONMENTS,
     RESOURCES,

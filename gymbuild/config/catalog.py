@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.clock import ask_also
+from gymbuild.cache.witness import Witness
 from gymbuild.config import index
-from gymbuild.datasets import Benchmark, Dataset
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
-from gymbuild.witness import Witness
+from gymbuild.config.datasets import Benchmark, Dataset
+from gymbuild.system.clock import ask_also
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def load_catalog(
             return _from_plain(known)
         ask_also(checkout.cache)
     # not before it is needed: this imports pydantic
-    from gymbuild.config.dialect import ConfigReader
+    from gymbuild.config.dialect.reader import ConfigReader
     from gymbuild.config.discovery import discover, witness_of
 
     reader = ConfigReader(checkout, search_dirs)
@@ -134,12 +134,12 @@ def resolve_configs(
     Raises:
         ConfigError: anything in them that cannot be used.
     """
+    from gymbuild.cache.digests import variable_digest
     from gymbuild.config.declared import PathRules, metadata
-    from gymbuild.config.dialect import ConfigReader, Trace
+    from gymbuild.config.dialect.interpolation import Interpolations
+    from gymbuild.config.dialect.merging import copy_plain
+    from gymbuild.config.dialect.reader import ConfigReader, Trace
     from gymbuild.config.discovery import ALWAYS_READ, datasets_of
-    from gymbuild.config.interpolation import Interpolations
-    from gymbuild.config.merging import copy_plain
-    from gymbuild.digests import variable_digest
 
     reader = ConfigReader(checkout, search_dirs)
     trace = Trace()
@@ -193,10 +193,10 @@ def datasets_of_config(
     Raises:
         ConfigError: a dataset that cannot be used.
     """
-    from gymbuild.config import servers
     from gymbuild.config.declared import PathRules, Resolver, declared_datasets
-    from gymbuild.config.dialect import ConfigReader
-    from gymbuild.config.interpolation import Interpolations
+    from gymbuild.config.dialect import servers
+    from gymbuild.config.dialect.interpolation import Interpolations
+    from gymbuild.config.dialect.reader import ConfigReader
 
     plain = _plain(config)
     reader = ConfigReader(checkout, search_dirs)

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.config import servers
 from gymbuild.config.agents import NoAgent, agent_of, first_server
-from gymbuild.config.interpolation import Interpolations, Unresolvable
-from gymbuild.config.merging import MISSING
+from gymbuild.config.datasets import Dataset
+from gymbuild.config.dialect import servers
+from gymbuild.config.dialect.interpolation import Interpolations, Unresolvable
+from gymbuild.config.dialect.merging import MISSING
+from gymbuild.config.dialect.yaml_files import kind_of
 from gymbuild.config.models import FIELDS, BenchmarkDataset, OtherDataset, json_fault, validate_dataset
-from gymbuild.config.yaml_files import kind_of
-from gymbuild.datasets import Dataset
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
-from gymbuild.settings import merge_arguments
+from gymbuild.config.settings import merge_arguments
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 
 ARGUMENTS = "prepare_script_args"
 

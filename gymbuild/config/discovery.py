@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gymbuild.clock import now_ns
+from gymbuild.cache.digests import variable_digest
+from gymbuild.cache.witness import Signature, Witness, signature
+from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.config.declared import (
     PathRules,
     Resolver,
@@ -15,7 +17,8 @@ from gymbuild.config.declared import (
     declared_datasets,
     metadata,
 )
-from gymbuild.config.dialect import (
+from gymbuild.config.dialect.interpolation import Interpolations
+from gymbuild.config.dialect.reader import (
     ROOTS_VARIABLE,
     ConfigFile,
     ConfigReader,
@@ -23,15 +26,12 @@ from gymbuild.config.dialect import (
     Trace,
     includes_of,
 )
-from gymbuild.config.interpolation import Interpolations
+from gymbuild.config.dialect.servers import PAIRING_VARIABLE
+from gymbuild.config.dialect.yaml_files import parse, read_bytes
 from gymbuild.config.models import name_fault
-from gymbuild.config.servers import PAIRING_VARIABLE
-from gymbuild.config.yaml_files import parse, read_bytes
-from gymbuild.datasets import Benchmark, Dataset
-from gymbuild.digests import variable_digest
-from gymbuild.errors import ConfigDeniedError, ConfigError
-from gymbuild.permissions import sentence
-from gymbuild.witness import Signature, Witness, signature
+from gymbuild.system.clock import now_ns
+from gymbuild.system.errors import ConfigDeniedError, ConfigError
+from gymbuild.system.permissions import sentence
 
 FOLDER = "benchmarks"
 MANIFEST = "manifest.yaml"

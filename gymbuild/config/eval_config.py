@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
 from gymbuild.config.declared import dotted
-from gymbuild.config.interpolation import Interpolations, TooMuch, Unresolvable
-from gymbuild.config.merging import MOST_VALUES, too_many_values
-from gymbuild.config.yaml_files import FLOAT_PATTERN
-from gymbuild.errors import ConfigError, UsageError
-from gymbuild.masking import MASK, is_secret_name, mask, secret_values
-from gymbuild.paths import Checkout
+from gymbuild.config.dialect.interpolation import Interpolations, TooMuch, Unresolvable
+from gymbuild.config.dialect.merging import MOST_VALUES, too_many_values
+from gymbuild.config.dialect.yaml_files import FLOAT_PATTERN
+from gymbuild.system.errors import ConfigError, UsageError
+from gymbuild.system.masking import MASK, is_secret_name, mask, secret_values
+from gymbuild.system.paths import Checkout
 
 _LONG = 8
 """Characters of a secret that is masked also where the config has it of its own, in no interpolation."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-from gymbuild.paths import Checkout
-from gymbuild.record_log import RecordLog
-from gymbuild.witness import holds, is_racy, wait_until_not_racy
+from gymbuild.cache.record_log import RecordLog
+from gymbuild.cache.witness import holds, is_racy, wait_until_not_racy
+from gymbuild.system.paths import Checkout
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gymbuild.config.dialect import ConfigReader
+    from gymbuild.config.dialect.reader import ConfigReader
     from gymbuild.config.discovery import Discovery
 
 FORMAT = 2
@@ -78,14 +78,15 @@ def _code() -> tuple[Any, ...]:
     """Signatures of the modules that resolve configs, and of where the packages that they use are installed."""
     here = os.path.dirname(__file__)
     found: list[Any] = []
-    with os.scandir(here) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                status = entry.stat()
-                found.append((entry.name, status.st_size, status.st_mtime_ns))
+    for folder in (here, os.path.join(here, "dialect")):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    found.append((entry.name, status.st_size, status.st_mtime_ns))
     found.sort()
-    for place in (os.path.join(os.path.dirname(here), "datasets.py"), *sys.path):
-        if place.endswith(("datasets.py", "site-packages", "dist-packages")):
+    for place in sys.path:
+        if place.endswith(("site-packages", "dist-packages")):
             try:
                 found.append((place, os.stat(place).st_mtime_ns))
             except OSError:
@@ -97,9 +98,9 @@ def previous(
     checkout: Checkout, search_dirs: tuple[str, ...], overrides: Mapping[str, Any] | None, allow_outside: bool
 ) -> Discovery | None:
     """What was found before with the same settings, and what each part of it depended on."""
+    from gymbuild.config.datasets import Benchmark
     from gymbuild.config.discovery import Discovery, Outcome
-    from gymbuild.datasets import Benchmark
-    from gymbuild.errors import ConfigError
+    from gymbuild.system.errors import ConfigError
 
     try:
         known = RecordLog(checkout.cached("config-dependencies")).get(
@@ -150,7 +151,7 @@ def save(
     Returns:
         whether it was written. What one user may not read is not written down for others.
     """
-    from gymbuild.errors import ConfigDeniedError
+    from gymbuild.system.errors import ConfigDeniedError
 
     problems = [outcome.problem for outcome in found.outcomes.values()] + list(found.problems.values())
     if any(isinstance(problem, ConfigDeniedError) for problem in problems) or not _settled(reader, found):
@@ -195,11 +196,11 @@ def _settled(reader: ConfigReader, found: Discovery) -> bool:
     Those that were read within a clock step of a change are read again after it (git's rule for racily clean
     entries).
     """
+    from gymbuild.cache.digests import digest_bytes
+    from gymbuild.cache.witness import signature
+    from gymbuild.config.dialect.yaml_files import read_bytes
     from gymbuild.config.discovery import scan
-    from gymbuild.config.yaml_files import read_bytes
-    from gymbuild.digests import digest_bytes
-    from gymbuild.errors import ConfigError
-    from gymbuild.witness import signature
+    from gymbuild.system.errors import ConfigError
 
     folders = {
         folder: (at, names)
@@ -209,8 +210,8 @@ def _settled(reader: ConfigReader, found: Discovery) -> bool:
     if not reader.racy and not folders:
         return True
     racy = [at for at, _ in reader.racy.values()] + [at for at, _ in folders.values()]
-    from gymbuild.clock import now_ns
-    from gymbuild.witness import racy_until
+    from gymbuild.cache.witness import racy_until
+    from gymbuild.system.clock import now_ns
 
     if max(map(racy_until, racy)) - now_ns() > _LONGEST_WAIT_NS:
         return False

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from gymbuild.config.merging import MISSING
-from gymbuild.config.yaml_files import kind_of
-from gymbuild.errors import ConfigError
+from gymbuild.config.dialect.merging import MISSING
+from gymbuild.config.dialect.yaml_files import kind_of
+from gymbuild.system.errors import ConfigError
 
 LICENSES = (
     "Apache 2.0",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gymbuild.datasets import Dataset
-from gymbuild.errors import UsageError
+from gymbuild.config.datasets import Dataset
+from gymbuild.system.errors import UsageError
 
 
 def declared_split_check(datasets: Sequence[Dataset], split: str) -> None:

@@ -11,13 +11,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gymbuild.digests import digest_bytes
+from gymbuild.cache.digests import digest_bytes
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.failure import build_failure
 from gymbuild.environments.uv import plain_variables, run_uv, uv_variables
-from gymbuild.errors import PreparationFailedError, PreparationMayPassError
-from gymbuild.paths import Checkout
-from gymbuild.permissions import DENIED, sentence
+from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
+from gymbuild.system.paths import Checkout
+from gymbuild.system.permissions import DENIED, sentence
 
 MARKER = "gymbuild.json"
 """Written last into a venv: one without it was never finished."""
@@ -292,7 +292,7 @@ def _held(venv: str, waiting: Callable[[str], None]) -> Iterator[list[int]]:
                 waiting(f"process {holder}" if holder.isdigit() else "another process")
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             except OSError as error:
-                from gymbuild.locks import _NO_LOCKS, SoftLock
+                from gymbuild.system.locks import _NO_LOCKS, SoftLock
 
                 if error.errno not in _NO_LOCKS:
                     raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from gymbuild.datasets import Dataset
-from gymbuild.digests import DigestCache, digest_json
+from gymbuild.cache.digests import DigestCache, digest_json
+from gymbuild.cache.witness import Signature, signature
+from gymbuild.config.datasets import Dataset
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import (
     Interpreter,
@@ -18,9 +19,8 @@ from gymbuild.environments.interpreters import (
 from gymbuild.environments.locked import PROJECT_LOCK, REQUIREMENTS_LOCK, recipe_for
 from gymbuild.environments.recipe import Recipe
 from gymbuild.environments.sources import PROJECT, tree_paths
-from gymbuild.errors import ConfigError, UsageError
-from gymbuild.paths import Checkout
-from gymbuild.witness import Signature, signature
+from gymbuild.system.errors import ConfigError, UsageError
+from gymbuild.system.paths import Checkout
 
 _FORMAT = "gymbuild-environment-1"
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any
 
-from gymbuild.datasets import Dataset
+from gymbuild.config.datasets import Dataset
 from gymbuild.environments.recipe import Recipe
 from gymbuild.environments.sources import (
     PROJECT,
@@ -19,9 +19,9 @@ from gymbuild.environments.sources import (
     tree_digest,
     unique,
 )
-from gymbuild.errors import ConfigError
-from gymbuild.masking import mask
-from gymbuild.paths import Checkout
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.masking import mask
+from gymbuild.system.paths import Checkout
 
 _ELSEWHERE = ("--target", "--prefix", "--python", "--system", "--root", "--break-system-packages", "--user")
 

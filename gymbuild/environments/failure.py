@@ -8,7 +8,7 @@ import signal
 
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.uv import Ended
-from gymbuild.errors import PreparationFailedError, PreparationMayPassError
+from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
 
 _LINES = 40
 """How many of uv's last lines an error shows."""
@@ -58,7 +58,7 @@ def may_pass(output: str, offline: bool) -> bool:
 
 def build_failure(env: Environment, module: str, ended: Ended, offline: bool) -> PreparationFailedError:
     """The error for a run of uv that did not end well, with what uv said and what can be done about it."""
-    from gymbuild.masking import mask
+    from gymbuild.system.masking import mask
 
     if ended.code > 128:
         name = _signal_name(ended.code - 128)

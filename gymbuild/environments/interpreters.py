@@ -10,13 +10,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.clock import now_ns
-from gymbuild.digests import digest_bytes, digest_json
+from gymbuild.cache.digests import digest_bytes, digest_json
+from gymbuild.cache.record_log import RecordLog
+from gymbuild.cache.witness import is_racy, signature
 from gymbuild.environments.python_versions import fits
-from gymbuild.errors import UsageError
-from gymbuild.paths import Checkout
-from gymbuild.record_log import RecordLog
-from gymbuild.witness import is_racy, signature
+from gymbuild.system.clock import now_ns
+from gymbuild.system.errors import UsageError
+from gymbuild.system.paths import Checkout
 
 _SEARCH_VARIABLES = (
     "PATH",

@@ -6,8 +6,8 @@ import os
 import re
 from typing import Any
 
-from gymbuild.datasets import Dataset
-from gymbuild.digests import DigestCache
+from gymbuild.cache.digests import DigestCache
+from gymbuild.config.datasets import Dataset
 from gymbuild.environments.dependencies import dependencies_recipe
 from gymbuild.environments.recipe import Recipe
 from gymbuild.environments.sources import (
@@ -22,8 +22,8 @@ from gymbuild.environments.sources import (
     tree_digest,
     unique,
 )
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 
 PROJECT_LOCK = "uv.lock"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from gymbuild.digests import digest_bytes, digest_json
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
+from gymbuild.cache.digests import digest_bytes, digest_json
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 
 PROJECT = "pyproject.toml"
 

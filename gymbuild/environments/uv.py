@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gymbuild.errors import UsageError
+from gymbuild.system.errors import UsageError
 
 _GRACE = 2.0
 """Seconds that uv gets to end politely."""

@@ -1,0 +1,1 @@
+"""Prepared file to plan; plans compared, split and validated."""

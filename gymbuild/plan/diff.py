@@ -15,7 +15,7 @@ from typing import Any
 
 from gymbuild.plan.plan import Plan
 from gymbuild.plan.rows import ID_KEYS, any_size, canonical_bytes
-from gymbuild.text import clipped, id_text, visible
+from gymbuild.system.text import clipped, id_text, visible
 
 _SHOWN_IDS = 10
 """How many ids a line of the text lists."""

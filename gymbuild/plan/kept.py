@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gymbuild.digests import DigestCache, digest_bytes
-from gymbuild.errors import GymbuildError, PlanError
+from gymbuild.cache.digests import DigestCache, digest_bytes
+from gymbuild.cache.record_log import RecordLog
+from gymbuild.cache.store import Store
 from gymbuild.plan.plan import Plan
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.show import ReceivedRow, received_rows
-from gymbuild.record_log import RecordLog
-from gymbuild.store import Store
+from gymbuild.system.errors import GymbuildError, PlanError
 
 if TYPE_CHECKING:
-    from gymbuild.datasets import Benchmark
-    from gymbuild.session import Session
+    from gymbuild.config.datasets import Benchmark
+    from gymbuild.tasks.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any, Literal, overload
 
-from gymbuild.errors import PlanError, SelectionError
 from gymbuild.plan.digesting import DIGEST_SIZE, MOST_SHOWN, Lines, Rows, Rules, Way
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.provenance import gym_commit, gym_version
 from gymbuild.plan.reading import read_rows
 from gymbuild.plan.rows import kind, lines_of
-from gymbuild.text import clipped, quoted
+from gymbuild.system.errors import PlanError, SelectionError
+from gymbuild.system.text import clipped, quoted
 
 __all__ = ["SCHEMA", "Plan", "Tasks", "build_plan", "gym_commit", "gym_version", "parse_plan", "read_plan"]
 

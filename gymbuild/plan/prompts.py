@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.errors import PlanError
-from gymbuild.permissions import sentence
 from gymbuild.plan.rows import RowError, any_size, kind
+from gymbuild.system.errors import PlanError
+from gymbuild.system.permissions import sentence
 
 
 @dataclass(frozen=True, slots=True)

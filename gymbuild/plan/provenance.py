@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from gymbuild.paths import Checkout
+from gymbuild.system.paths import Checkout
 
 
 def gym_version(checkout: Checkout) -> str:

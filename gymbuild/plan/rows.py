@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from gymbuild.errors import PlanError
-from gymbuild.permissions import sentence
+from gymbuild.system.errors import PlanError
+from gymbuild.system.permissions import sentence
 
 ID_KEYS = ("task_id", "problem_id", "instance_id")
 """Where a row's own id is looked for; the first that is not null counts."""

@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gymbuild.errors import PlanError, UsageError
-from gymbuild.paths import Checkout
 from gymbuild.plan.plan import Plan, parse_plan, read_plan
+from gymbuild.system.errors import PlanError, UsageError
+from gymbuild.system.paths import Checkout
 
 PLANS_DIR = "plans"
 """Where a repository keeps its plans when `plans_dir` does not say."""

@@ -19,9 +19,9 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Literal
 
-from gymbuild.errors import PlanError, UsageError
 from gymbuild.plan.plan import Plan, Tasks
-from gymbuild.text import quoted
+from gymbuild.system.errors import PlanError, UsageError
+from gymbuild.system.text import quoted
 
 _MOST_SHOWN = 10
 MOST_SHARDS = 100_000

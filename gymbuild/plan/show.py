@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from gymbuild.errors import PlanError
 from gymbuild.plan import rows
 from gymbuild.plan.digesting import Rules
 from gymbuild.plan.prompts import Prompt, fill
 from gymbuild.plan.reading import read_rows
-from gymbuild.text import clipped, id_text, visible
+from gymbuild.system.errors import PlanError
+from gymbuild.system.text import clipped, id_text, visible
 
 FOLDED_WIDTH = 100
 """Characters of a field's value that a person is shown."""

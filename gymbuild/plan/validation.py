@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gymbuild.datasets import Dataset
-from gymbuild.errors import PlanError
-from gymbuild.paths import Checkout
+from gymbuild.config.datasets import Dataset
 from gymbuild.plan import rows
 from gymbuild.plan.prompts import Prompt, fill, load_prompt
+from gymbuild.system.errors import PlanError
+from gymbuild.system.paths import Checkout
 
 MOST_FINDINGS = 20
 """How many findings of a kind are listed; the rest is counted."""

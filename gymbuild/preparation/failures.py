@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gymbuild.digests import digest_json
-from gymbuild.errors import PreparationFailedError
-from gymbuild.masking import mask
-from gymbuild.paths import Checkout, file_name
-from gymbuild.record_writing import lock
-from gymbuild.store import Input, write_atomically
+from gymbuild.cache.digests import digest_json
+from gymbuild.cache.record_writing import lock
+from gymbuild.cache.store import Input, write_atomically
+from gymbuild.system.errors import PreparationFailedError
+from gymbuild.system.masking import mask
+from gymbuild.system.paths import Checkout, file_name
 
 GUARD_VARIABLE = "GYMBUILD_FAILURE_FILE"
 """Names the file that failures of the 76 kind are written to, a line each."""

@@ -14,13 +14,13 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 
-from gymbuild.digests import digest_file
-from gymbuild.errors import UsageError
-from gymbuild.inputs import declared_files
-from gymbuild.locks import held
-from gymbuild.paths import Checkout, file_name
-from gymbuild.permissions import sentence
-from gymbuild.store import TEMPORARY, DamagedObjectError, Store, fsync_file, write_atomically
+from gymbuild.cache.digests import digest_file
+from gymbuild.cache.store import TEMPORARY, DamagedObjectError, Store, fsync_file, write_atomically
+from gymbuild.preparation.inputs import declared_files
+from gymbuild.system.errors import UsageError
+from gymbuild.system.locks import held
+from gymbuild.system.paths import Checkout, file_name
+from gymbuild.system.permissions import sentence
 
 
 class Journal:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.digests import DigestCache, digest_bytes
-from gymbuild.witness import is_racy, signature
+from gymbuild.cache.digests import DigestCache, digest_bytes
+from gymbuild.cache.witness import is_racy, signature
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.record_log import RecordLog
+from gymbuild.cache.record_log import RecordLog
 from tests.trees import REPOSITORY
 
 
@@ -40,7 +40,7 @@ def test_a_file_that_is_no_log_is_replaced(tmp_path: Path) -> None:
 
 APPEND = """
 import sys
-from gymbuild.record_log import RecordLog
+from gymbuild.cache.record_log import RecordLog
 path, name = sys.argv[1:]
 log = RecordLog(path)
 for number in range(300):
@@ -120,7 +120,7 @@ def test_reading_one_of_many_reads_little(tmp_path: Path) -> None:
     path = tmp_path / "log"
     numbered(path, 5000)
     program = (
-        "import os, sys; from gymbuild.record_log import RecordLog; read = 0; plain, at = os.read, os.pread\n"
+        "import os, sys; from gymbuild.cache.record_log import RecordLog; read = 0; plain, at = os.read, os.pread\n"
         "def counted(function):\n"
         "    def call(*arguments):\n"
         "        global read; data = function(*arguments); read += len(data); return data\n"

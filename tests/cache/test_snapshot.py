@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gymbuild.snapshot import Snapshot, gather
-from gymbuild.witness import Signature, look_at, nothing_at, pack_signatures, signature
+from gymbuild.cache.snapshot import Snapshot, gather
+from gymbuild.cache.witness import Signature, look_at, nothing_at, pack_signatures, signature
 from tests.trees import REPOSITORY
 
 if TYPE_CHECKING:
-    from gymbuild.snapshot import Entry
+    from gymbuild.cache.snapshot import Entry
 
 Task = tuple[list[str], list[tuple[str, list[str]]]]
 """Paths that count, and folders with the paths that were missing in each."""
@@ -199,7 +199,7 @@ def test_wrong_lengths_are_an_error_and_no_crash(tmp_path: Path) -> None:
 
 MAKE = """
 import os, sys
-from gymbuild.witness import look_at, pack_signatures
+from gymbuild.cache.witness import look_at, pack_signatures
 root = sys.argv[1]
 entries = [(f"m{number}", None) for number in range(3000)]
 import resource
@@ -244,7 +244,7 @@ def test_a_checkout_of_many(tmp_path: Path) -> None:
     run("prepare", "num_prepare_benchmark_processes=2")
     for _ in range(2):
         assert "nothing to do: 120 current" in run("prepare")
-    from gymbuild.known import Known
+    from gymbuild.tasks.known import Known
 
     snapshot = Known(str(root)).snapshot()
     assert snapshot is not None

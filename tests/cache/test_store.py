@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.digests import digest_bytes
-from gymbuild.paths import Checkout
-from gymbuild.store import Action, DamagedObjectError, Input, Store
+from gymbuild.cache.digests import digest_bytes
+from gymbuild.cache.store import Action, DamagedObjectError, Input, Store
+from gymbuild.system.paths import Checkout
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project, project, shipped, write_prompt
+from tests.tasks.conftest import Project, project, shipped, write_prompt
 
 __all__ = ["project", "shipped", "write_prompt"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.tasks.conftest import Project
 from tests.trees import Tree
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.conftest import REPOSITORY, Project
+from tests.tasks.conftest import REPOSITORY, Project
 
 ROWS = "rows = [{'task_id': str(i), 'question': f'q{i}'} for i in range(size)]"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.commands.conftest import Make
+from tests.tasks.conftest import Project
 
 ROWS = "rows = [{'task_id': str(i), 'question': f'q{i}', 'verifier_metadata': {'answer': i}} for i in range(size)]"
 

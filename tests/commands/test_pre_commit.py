@@ -11,7 +11,7 @@ import pytest
 import uv
 import yaml
 
-from tests.cli.conftest import REPOSITORY, Project
+from tests.tasks.conftest import REPOSITORY, Project
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")

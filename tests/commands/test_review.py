@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import REPOSITORY, Project
+from tests.tasks.conftest import REPOSITORY, Project
 
 BLOCKS = re.findall(
     r"^```(console|diff)\n(.*?)^```$",

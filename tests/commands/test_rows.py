@@ -8,8 +8,8 @@ from hashlib import sha256
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.commands.conftest import Make
+from tests.tasks.conftest import Project
 
 ROWS = """
 rows = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.commands.conftest import Make
+from tests.tasks.conftest import Project
 
 ROWS = "rows = [{'task_id': f't{i:03}', 'question': 'q' * (i % 37 + 1)} for i in range(size)]"
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.tasks.conftest import Project
 
 GOOD = "rows = [{'task_id': str(i), 'responses_create_params': {'input': [{'role': 'user', 'content': 'q'}]}} for i in range(size)]"
 

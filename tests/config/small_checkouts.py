@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gymbuild.config.catalog import Catalog, Resolved, load_catalog, resolve_configs
-from gymbuild.datasets import Dataset
-from gymbuild.paths import Checkout
+from gymbuild.config.datasets import Dataset
+from gymbuild.system.paths import Checkout
 
 SERVER = """
 math:

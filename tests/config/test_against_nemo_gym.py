@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
-from gymbuild.datasets import Benchmark, Dataset
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
+from gymbuild.config.datasets import Benchmark, Dataset
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 from tests.config.generated_trees import Tree
 
 GYM_PYTHON = os.environ.get("GYMBUILD_GYM_PYTHON", "")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gymbuild.errors import ConfigError
+from gymbuild.system.errors import ConfigError
 from tests.config.small_checkouts import Configs
 
 DATASET = {"name": "d", "type": "benchmark", "jsonl_fpath": "d/out.jsonl", "prepare_script": "d/prepare.py"}

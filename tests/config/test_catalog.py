@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from gymbuild.cache.witness import holds
 from gymbuild.config import index
 from gymbuild.config.catalog import Catalog, load_catalog
+from gymbuild.config.dialect.yaml_files import MAX_BYTES
 from gymbuild.config.discovery import discover
-from gymbuild.config.yaml_files import MAX_BYTES
-from gymbuild.witness import holds
 from tests.config.small_checkouts import BENCHMARK, SERVER, Configs
 
 
@@ -264,7 +264,7 @@ class TestIndex:
         configs.write("benchmarks/two/config.yaml", benchmark("two").replace("servers/math", "servers/other"))
         self.settle(configs)
         configs.write("servers/other.yaml", (configs.root / "servers/math.yaml").read_text() + "# edited\n")
-        from gymbuild.config.dialect import ConfigReader
+        from gymbuild.config.dialect.reader import ConfigReader
 
         reader = ConfigReader(configs.checkout)
         found = discover(reader, previous=index.previous(configs.checkout, (), None, False))
@@ -297,7 +297,7 @@ class TestIndex:
         configs.math()
         self.settle(configs)
         code = (
-            "import sys; from gymbuild.config import index; from gymbuild.paths import Checkout;"
+            "import sys; from gymbuild.config import index; from gymbuild.system.paths import Checkout;"
             f"assert index.quick(Checkout({str(configs.root)!r}))['benchmarks'];"
             "print(sorted({'pydantic', 'omegaconf', 'yaml', 'rich', 'json', 'typing', 'xxhash'} & set(sys.modules)))"
         )

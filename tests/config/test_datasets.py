@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gymbuild.config.catalog import datasets_of_config
-from gymbuild.errors import ConfigError
+from gymbuild.system.errors import ConfigError
 from tests.config.small_checkouts import SERVER, Configs
 
 KEY = "add_simple_agent.responses_api_agents.simple_agent.datasets[0]"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.errors import ConfigError
+from gymbuild.system.errors import ConfigError
 from tests.config.small_checkouts import Configs
 
 

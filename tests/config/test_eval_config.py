@@ -12,10 +12,10 @@ from urllib.parse import quote
 import pytest
 import yaml
 
+from gymbuild.config.datasets import Dataset
 from gymbuild.config.eval_config import eval_config, render, to_yaml
 from gymbuild.config.splits import declared_split_check, prepared_split_check
-from gymbuild.datasets import Dataset
-from gymbuild.errors import ConfigError, UsageError
+from gymbuild.system.errors import ConfigError, UsageError
 from tests.config.small_checkouts import BENCHMARK, Configs
 
 MODEL = """
@@ -205,7 +205,7 @@ class TestSplits:
         (tmp_path / "validation.jsonl").write_text("{}\n")
         code = (
             "from gymbuild.config.splits import prepared_split_check\n"
-            "from gymbuild.errors import UsageError\n"
+            "from gymbuild.system.errors import UsageError\n"
             f"try: prepared_split_check({str(tmp_path / 'train.jsonl')!r}, 'train', {str(tmp_path)!r})\n"
             "except UsageError as error: print(error)"
         )

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gymbuild.config.merging import merge
-from gymbuild.config.yaml_files import MAX_BYTES, parse
-from gymbuild.errors import ConfigError
+from gymbuild.config.dialect.merging import merge
+from gymbuild.config.dialect.yaml_files import MAX_BYTES, parse
+from gymbuild.system.errors import ConfigError
 from tests.config.small_checkouts import Configs
 
 CORPUS: dict[str, tuple[str | bytes, str]] = {
@@ -120,7 +120,7 @@ class TestMalformedFiles:
         code = f"""
             import resource
             from gymbuild.config.catalog import load_catalog
-            from gymbuild.paths import Checkout
+            from gymbuild.system.paths import Checkout
             print(len(load_catalog(Checkout({str(configs.root)!r}), use_index=False).problems))
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         """
@@ -223,7 +223,7 @@ class TestOmegaConfIsTheReference:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        from gymbuild.config.interpolation import Interpolations
+        from gymbuild.config.dialect.interpolation import Interpolations
 
         try:
             made = OmegaConf.merge(*map(OmegaConf.create, documents))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gymbuild.config.catalog import load_catalog
-from gymbuild.datasets import Benchmark
-from gymbuild.paths import Checkout
+from gymbuild.config.datasets import Benchmark
+from gymbuild.system.paths import Checkout
 
 ORACLE = Path(__file__).parents[1] / "data" / "nemo-gym-0.7.0-benchmarks.json"
 VERSIONS = {"0.7.0": 184, "0.5.0": 99, "0.4.0": 90}

@@ -17,8 +17,8 @@ import yaml
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
 from gymbuild.config.eval_config import render, to_yaml
-from gymbuild.errors import ConfigError
-from gymbuild.paths import Checkout
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.paths import Checkout
 from tests.config.generated_trees import Tree
 
 RUNS = int(os.environ.get("GYMBUILD_CONFIG_RUNS", "300"))

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from gymbuild.datasets import Dataset
-from gymbuild.digests import DigestCache
+from gymbuild.cache.digests import DigestCache
+from gymbuild.config.datasets import Dataset
 from gymbuild.environments import Environment, build_environment, environment_for
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.uv import uv_binary
-from gymbuild.paths import Checkout
+from gymbuild.system.paths import Checkout
 
 SCRIPT = "def prepare():\n    pass\n"
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.datasets import Dataset
+from gymbuild.config.datasets import Dataset
 from gymbuild.environments import Environment, is_built, venv_python
 from gymbuild.environments.build import MARKER, venv_path
 from gymbuild.environments.failure import may_pass
-from gymbuild.errors import PreparationFailedError, PreparationMayPassError
+from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
 
 from .conftest import SCRIPT, Place, metadata, versions_in, wheel
 
@@ -376,7 +376,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 BUILDER = """
 import json, sys
 from gymbuild.environments import Environment, build_environment
-from gymbuild.paths import Checkout
+from gymbuild.system.paths import Checkout
 env = Environment.from_plain(json.loads(sys.argv[2]))
 say = lambda line: print(line, flush=True)
 say(build_environment(env, Checkout(sys.argv[1]), module="m", report=say))

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from gymbuild.cache.witness import holds, signature, wait_until_not_racy
 from gymbuild.environments import Environment, environment_witness
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.locked import requirement_lines
-from gymbuild.errors import ConfigError, UsageError
-from gymbuild.witness import holds, signature, wait_until_not_racy
+from gymbuild.system.errors import ConfigError, UsageError
 
 from .conftest import SCRIPT, Place, metadata, wheel
 
@@ -345,8 +345,8 @@ def test_choosing_imports_nothing_that_is_heavy(place: Place) -> None:
     code = (
         "import sys\n"
         "from gymbuild.environments import environment_for, environment_witness\n"
-        "from gymbuild.datasets import Dataset; from gymbuild.digests import DigestCache\n"
-        "from gymbuild.paths import Checkout\n"
+        "from gymbuild.config.datasets import Dataset; from gymbuild.cache.digests import DigestCache\n"
+        "from gymbuild.system.paths import Checkout\n"
         f"d = Dataset(**{dataclasses.asdict(place.benchmark('x'))!r})\n"
         "c = Checkout('.')\n"
         "env = environment_for(d, c, digests=DigestCache(c.cached('digests'), c.root))\n"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.test_disk import mounted
+from tests.tasks.test_disk import mounted
 from tests.trees import Tree
 
 HALF_A_COPY = """

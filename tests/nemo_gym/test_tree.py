@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gymbuild.config.catalog import load_catalog
-from gymbuild.graph import Graph, build_graph
-from gymbuild.paths import Checkout
-from gymbuild.preparation.signatures import check_script
+from gymbuild.config.graph import Graph, build_graph
+from gymbuild.preparation.script import check_script
+from gymbuild.system.paths import Checkout
 from tests.config.test_oracle import ORACLE, released_tree
 from tests.trees import Tree
 

@@ -34,7 +34,7 @@ from tests.config.test_oracle import cache_folder, released_tree  # noqa: E402
 COLD = """
 import shutil, sys, time
 from gymbuild.config.catalog import load_catalog
-from gymbuild.paths import Checkout
+from gymbuild.system.paths import Checkout
 root = sys.argv[1]
 shutil.rmtree(root + "/.cache/", ignore_errors=True)
 start = time.perf_counter()

@@ -20,7 +20,7 @@ from gymbuild.plan.diff import (
     without_id,
 )
 from gymbuild.plan.plan import Plan, Tasks
-from gymbuild.text import visible
+from gymbuild.system.text import visible
 
 
 def digest(content: str) -> str:

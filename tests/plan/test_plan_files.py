@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gymbuild.errors import PlanError
 from gymbuild.plan.plan import parse_plan
+from gymbuild.system.errors import PlanError
 
 DIGEST = "sha256:" + "0" * 64
 TASK = {"task_id": {"taskset": "s", "task_id": "a"}, "digest": DIGEST}

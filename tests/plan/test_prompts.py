@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.errors import PlanError
 from gymbuild.plan.prompts import FilledAlreadyError, MissingFieldError, fill, load_prompt
+from gymbuild.system.errors import PlanError
 
 
 def template(folder: Path, text: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.paths import Checkout
 from gymbuild.plan.plan import gym_commit, gym_version
+from gymbuild.system.paths import Checkout
 
 
 def git(folder: Path, *words: str) -> str:

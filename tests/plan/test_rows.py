@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gymbuild.errors import PlanError
 from gymbuild.plan.plan import build_plan
+from gymbuild.system.errors import PlanError
 
 SCALARS = (
     st.none()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gymbuild.errors import PlanError, UsageError
 from gymbuild.plan.plan import Plan, Tasks, parse_plan, read_plan
 from gymbuild.plan.shards import merge, shard_of, split
+from gymbuild.system.errors import PlanError, UsageError
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 IDS = st.sets(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gymbuild.errors import PlanError
 from gymbuild.plan.plan import build_plan
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.show import ReceivedRow, received_rows, render_row, row_to_json
+from gymbuild.system.errors import PlanError
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 PROMPTS = json.loads((DATA / "prompt-vectors.json").read_text(encoding="utf-8"))

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gymbuild.errors import PlanError
 from gymbuild.plan import plan as plans
 from gymbuild.plan import reading, workers
 from gymbuild.plan.digesting import Rows, Rules, digester
@@ -24,6 +23,7 @@ from gymbuild.plan.plan import Plan, Tasks, build_plan
 from gymbuild.plan.prompts import Prompt
 from gymbuild.plan.reading import read_part, read_rows, whole_lines
 from gymbuild.plan.workers import read_in_processes
+from gymbuild.system.errors import PlanError
 
 SOME = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from gymbuild.datasets import Dataset
-from gymbuild.paths import Checkout
+from gymbuild.config.datasets import Dataset
 from gymbuild.plan.validation import (
     KINDS,
     Report,
@@ -19,6 +18,7 @@ from gymbuild.plan.validation import (
     report_to_json,
     validate_rows,
 )
+from gymbuild.system.paths import Checkout
 
 GOOD = '{"task_id": "a", "responses_create_params": {"input": [{"role": "user", "content": "x"}]}}'
 WITH_INPUT = '"responses_create_params": {"input": "x"}'

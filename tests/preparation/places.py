@@ -11,8 +11,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from gymbuild.paths import Checkout
-from gymbuild.preparation.run import IsolatedRun, RunResult, run_isolated
+from gymbuild.preparation.isolated_run import IsolatedRun, RunResult, run_isolated
+from gymbuild.system.paths import Checkout
 
 SCRIPT = "benchmarks/x/prepare.py"
 OUTPUT = "benchmarks/x/data/x.jsonl"

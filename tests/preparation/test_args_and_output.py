@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbuild.errors import UsageError
-from gymbuild.paths import Checkout
-from gymbuild.preparation.run import OutputError, check_output, check_returned, encode_args
+from gymbuild.preparation.isolated_run import OutputError, check_output, check_returned, encode_args
+from gymbuild.system.errors import UsageError
+from gymbuild.system.paths import Checkout
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.errors import PreparationFailedError, PreparationMayPassError, UsageError
 from gymbuild.preparation import isolated
-from gymbuild.preparation.run import run_isolated, script_environment
+from gymbuild.preparation.isolated_run import run_isolated, script_environment
+from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError, UsageError
 
 from .places import OUTPUT, SCRIPT, ScriptCheckout
 
@@ -487,7 +487,7 @@ while True:
 def test_a_run_over_its_time_is_asked_to_end_and_then_made_to(
     place: ScriptCheckout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.run.POLITE_SECONDS", 0.5)
+    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.5)
     place.script(STUBBORN)
     with pytest.raises(PreparationFailedError, match=r"longer than 1.5 s .*prepare_timeout") as caught:
         place.run(timeout=1.5)
@@ -511,7 +511,7 @@ def test_a_kill_from_outside_may_pass(place: ScriptCheckout, number: int) -> Non
 def test_an_interruption_ends_the_group_before_it_goes_on(
     place: ScriptCheckout, interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.run.POLITE_SECONDS", 0.3)
+    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.3)
     place.script(STUBBORN)
 
     def show(text: str) -> None:
@@ -528,8 +528,8 @@ def test_an_interruption_ends_the_group_before_it_goes_on(
 
 RUN_IN_A_PROCESS = """
 import sys
-from gymbuild.paths import Checkout
-from gymbuild.preparation.run import IsolatedRun, run_isolated
+from gymbuild.system.paths import Checkout
+from gymbuild.preparation.isolated_run import IsolatedRun, run_isolated
 run_isolated(IsolatedRun(
     python=sys.argv[2], checkout=Checkout(sys.argv[1]), script="benchmarks/x/prepare.py",
     module="benchmarks.x.prepare", action="prepare", args={}, expected="benchmarks/x/data/x.jsonl"))

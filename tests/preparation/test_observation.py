@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.preparation.observe import Observations, presence
+from gymbuild.preparation.observations import Observations, presence
 
 from .places import SCRIPT, VERSIONS, ScriptCheckout, find_python
 
@@ -596,8 +596,8 @@ def test_what_was_seen_survives_its_plain_form(place: ScriptCheckout) -> None:
 
 
 def test_a_listing_is_digested_the_same_way_afterwards(place: ScriptCheckout) -> None:
-    from gymbuild.digests import digest_json, listing_digest
-    from gymbuild.preparation.observe import ignored_names
+    from gymbuild.cache.digests import digest_json, listing_digest
+    from gymbuild.preparation.observations import ignored_names
 
     place.write("benchmarks/x/words.txt", "")
     place.script("os.listdir('benchmarks/x'); Path('benchmarks/x/mine.txt').write_text('')")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gymbuild.preparation.signatures import ScriptFacts, check_script
+from gymbuild.preparation.script import ScriptFacts, check_script
 
 
 def check(tmp_path: Path, source: str, **args: Any) -> ScriptFacts:

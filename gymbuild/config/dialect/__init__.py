@@ -1,0 +1,1 @@
+"""NeMo Gym's config dialect: YAML files, merging, directives, interpolation and servers."""
