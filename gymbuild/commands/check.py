@@ -7,13 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.cache.store import write_atomically
 from gymbuild.commands.base import GymbuildCommand
+from gymbuild.config.session import Session
 from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
+from gymbuild.system.files import write_atomically
 from gymbuild.system.paths import file_name
 from gymbuild.system.permissions import sentence
 from gymbuild.system.text import safe
-from gymbuild.tasks.session import Session
+from gymbuild.tasks.decision import decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Check(GymbuildCommand):
         if code == EXIT_USAGE:
             return code
         sys.stdout.flush()
-        now = Session(session.checkout.root, session.words)
+        now = session.renewed()
         findings, same = self._look(now, tasks, plans_dir)
         if not words:
             findings += _extra(now, folder)
@@ -87,12 +88,11 @@ class Check(GymbuildCommand):
 
     def _look(self, session: Session, tasks: list[str], plans_dir: str) -> tuple[list[Finding], int]:
         """What is wrong with the kept plans of the selected benchmarks, and how many are as they should be."""
-        decided = session.decide(tasks)
+        decided = decide(session, tasks)
         findings, same = [], 0
-        for name in decided.selection.plans:
+        for name in decided.selection.of("plan"):
             path = kept_path(session, plans_dir, name)
-            plan = decided.plans.get(name)
-            if plan is None or plan.reasons:
+            if f"plan:{name}" not in decided.current:
                 findings.append(
                     Finding(path, f"{path}: cannot be told, since plan:{name} was not made", None)
                 )
@@ -135,7 +135,7 @@ def _compare(session: Session, name: str, path: str) -> Finding | None:
     from gymbuild.plan.kept import KeptRows
     from gymbuild.plan.plan import parse_plan
 
-    made = session.planner.path(session.graph.benchmarks[name])
+    made = session.steps["plan"].path(name)
     with open(made, "rb") as file:
         data = file.read()
     try:

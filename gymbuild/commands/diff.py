@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.config.session import Session
 from gymbuild.system.text import visible
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.diff import PlanDiff

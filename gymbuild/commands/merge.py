@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.config.session import Session
 from gymbuild.system.errors import PlanError, UsageError
 from gymbuild.system.permissions import sentence
 from gymbuild.system.text import visible
-from gymbuild.tasks.session import Session
 
 _SHARD = re.compile(r"(.+)\.shard-(\d+)-of-(\d+)\.json")
 
@@ -37,10 +37,10 @@ class Merge(GymbuildCommand):
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """Print or write the plan."""
-        from gymbuild.cache.store import write_atomically
         from gymbuild.plan.diff import tasks_text
         from gymbuild.plan.plan import read_plan
         from gymbuild.plan.shards import merge
+        from gymbuild.system.files import write_atomically
 
         if not words:
             raise usage_error(self, "name the shards, such as `merge plan.shard-*.json`.")

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.config.session import Session
 from gymbuild.system.errors import GymbuildError, PlanError, SelectionError, UsageError
 from gymbuild.system.text import LONGEST_ID, clipped, quoted, safe
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.show import ReceivedRow
@@ -80,7 +80,7 @@ def _of_benchmark(session: Session, word: str, ids: list[str]) -> Iterator[Recei
         raise graph.problems[name]
     benchmark = graph.benchmarks.get(name)
     if benchmark is None:
-        near = nearest(graph, f"plan:{name}")
+        near = nearest(session, f"plan:{name}")
         hint = f" The nearest are {', '.join(task.removeprefix('plan:') for task in near)}." if near else ""
         raise UsageError(f"{word}: there is no such benchmark, and no such plan file.{hint}")
     dataset = benchmark.dataset
@@ -158,8 +158,10 @@ def _nearest(task_id: str, there: dict[str, str]) -> str:
 
 
 def _is_stale(session: Session, name: str) -> bool:
+    from gymbuild.tasks.decision import decide
+
     try:
-        return session.graph.aliases[name] in session.decide([f"prepare:{name}"]).stale
+        return bool(decide(session, [f"prepare:{name}"]).stale)
     except GymbuildError:
         return False
 

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.config.session import Session
 from gymbuild.system.errors import PlanError, UsageError
 from gymbuild.system.permissions import sentence
 from gymbuild.system.text import visible
-from gymbuild.tasks.session import Session
 
 
 class Shard(GymbuildCommand):
@@ -41,12 +41,12 @@ class Shard(GymbuildCommand):
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """Write the shards and print their names."""
-        from gymbuild.cache.store import write_atomically
         from gymbuild.plan.diff import tasks_text
         from gymbuild.plan.kept import KeptRows
         from gymbuild.plan.plan import read_plan
         from gymbuild.plan.shards import split
-        from gymbuild.tasks.creators import size_text
+        from gymbuild.system.files import write_atomically
+        from gymbuild.system.text import size_text
 
         if len(words) != 1 or not options["of"]:
             raise usage_error(
