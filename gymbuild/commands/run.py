@@ -87,7 +87,7 @@ class Run(DoitRun):  # type: ignore[misc]
         self._reporter: Any = None
         result = 0
         if chosen:
-            from gymbuild.system.processes import Watch
+            from gymbuild.system.workers import Watch
 
             watch = Watch()
             try:

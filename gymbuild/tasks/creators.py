@@ -246,7 +246,7 @@ def _guarded(function: Callable[[], Any]) -> Any:
 
 def run_preparation(session: Session, preparation: Preparation) -> Any:
     """The action of `prepare:<name>`."""
-    from gymbuild.system.processes import end_with_parent
+    from gymbuild.system.workers import end_with_parent
 
     end_with_parent()
 
@@ -358,7 +358,7 @@ def build_venv(session: Session, users: list[Preparation]) -> Any:
     """The action of `venv:<env>`: build it, for all the scripts that share it."""
     from gymbuild.environments import build_environment
     from gymbuild.system.errors import PreparationFailedError
-    from gymbuild.system.processes import end_with_parent
+    from gymbuild.system.workers import end_with_parent
 
     end_with_parent()
 
