@@ -12,7 +12,7 @@ from gymbuild.config.datasets import Dataset
 from gymbuild.config.graph import Preparation
 from gymbuild.environments import Environment
 from gymbuild.preparation.observations import Observations, ignored_names, presence
-from gymbuild.system.paths import Checkout, file_name
+from gymbuild.system.paths import Checkout
 
 FORMAT = 1
 """Part of every static key: raised when what a run is, or how it is observed, changes."""
@@ -24,11 +24,6 @@ CHANGED = "changed-while-running"
 """The state of an input whose content at the time of the run is not known: it equals nothing."""
 
 _NO_SOURCE = {"__pycache__", ".git", ".cache", ".venv", "venv", "build", "dist", "node_modules"}
-
-
-def args_path(checkout: Checkout, name: str) -> str:
-    """Where the serialized args of `prepare:<name>` are."""
-    return checkout.cached("args", file_name(name) + ".json")
 
 
 def own_outputs(dataset: Dataset) -> tuple[str, ...]:

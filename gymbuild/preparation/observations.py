@@ -97,7 +97,7 @@ def read_events(folder: str) -> list[Event]:
     """
     events: list[Event] = []
     for name in sorted(os.listdir(folder)):
-        if not name.startswith("seen."):
+        if not name.startswith("observed."):
             continue
         with open(os.path.join(folder, name), encoding="ascii", errors="replace") as file:
             for line in file:

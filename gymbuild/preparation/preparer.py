@@ -23,19 +23,13 @@ from gymbuild.config.graph import Preparation
 from gymbuild.config.settings import Settings
 from gymbuild.environments import Environment, build_environment, environment_for, is_built
 from gymbuild.environments import venv_python as environment_python
+from gymbuild.preparation.args import args_path, encode_args
 from gymbuild.preparation.failures import forget_failure, record_failure
-from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, args_path, declared_files, own_outputs
-from gymbuild.preparation.isolated_run import (
-    IsolatedRun,
-    OutputError,
-    RunResult,
-    check_output,
-    check_returned,
-    encode_args,
-    run_isolated,
-)
+from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, declared_files, own_outputs
+from gymbuild.preparation.isolated_run import IsolatedRun, RunResult, run_isolated
 from gymbuild.preparation.journal import Journal, displace
 from gymbuild.preparation.observations import Observations
+from gymbuild.preparation.output import OutputError, check_output, check_returned
 from gymbuild.preparation.script import check_script
 from gymbuild.preparation.staleness import Decision, decide
 from gymbuild.system.errors import (

@@ -159,8 +159,7 @@ def prepare_task(session: Session, name: str) -> dict[str, Any]:
         if decided is None or other in decided.stale
     ]
     if environment is not None:
-        from gymbuild.preparation.inputs import args_path
-        from gymbuild.preparation.isolated_run import encode_args
+        from gymbuild.preparation.args import args_path, encode_args
 
         args = args_path(session.checkout, name)
         with contextlib.suppress(OSError):  # whoever only looks may not be able to; a run says so

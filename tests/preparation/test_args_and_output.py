@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbuild.preparation.isolated_run import OutputError, check_output, check_returned, encode_args
+from gymbuild.preparation.args import encode_args
+from gymbuild.preparation.output import OutputError, check_output, check_returned
 from gymbuild.system.errors import UsageError
 from gymbuild.system.paths import Checkout
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.preparation import isolated
-from gymbuild.preparation.isolated_run import run_isolated, script_environment
+from gymbuild.preparation.environment_variables import script_environment
+from gymbuild.preparation.isolated_run import run_isolated
+from gymbuild.preparation.runner.failure import may_pass
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError, UsageError
 
 from .places import OUTPUT, SCRIPT, ScriptCheckout
@@ -58,7 +59,7 @@ def test_the_script_runs_as_its_dotted_path_in_the_checkout(place: ScriptCheckou
         assert __name__ == "benchmarks.x.prepare", __name__
         assert os.getcwd() == os.path.realpath(os.getcwd()) == str(Path(__file__).parents[2])
         assert sys.path[0] == os.getcwd()
-        assert not [path for path in sys.path if os.path.exists(os.path.join(path, "isolated.py"))]
+        assert not [path for path in sys.path if os.path.exists(os.path.join(path, "recorder.py"))]
         assert sys.argv == [__file__]
         assert sys.stdin.read() == ""
         assert os.getpgid(0) == os.getpid() == os.getsid(0)
@@ -250,7 +251,7 @@ def test_a_failure_shows_where_in_the_script_and_the_last_lines_of_output(place:
     assert "    line 49\n" in reason
     assert "line 20\n" not in reason
     assert f'File "{place.root}/{SCRIPT}", line' in reason
-    assert "isolated.py" not in reason
+    assert "runner" not in reason
     assert "line 0\n" in place.log
     assert place.log.rstrip().endswith("LookupError: gone")
 
@@ -316,7 +317,7 @@ def test_an_observation_that_cannot_be_written_down_fails_the_run_and_may_pass(p
         import errno, os, posix
         real = posix.open
         def full(path, *rest, **more):
-            if "/seen." in str(path):
+            if "/observed." in str(path):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(path, *rest, **more)
         posix.open = full
@@ -368,8 +369,8 @@ def test_other_errors_do_not_pass(place: ScriptCheckout, body: str) -> None:
 
 
 def test_network_errors_in_a_group_may_pass() -> None:
-    assert isolated.may_pass(ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]))
-    assert not isolated.may_pass(ExceptionGroup("several", [ValueError("a")]))
+    assert may_pass(ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]))
+    assert not may_pass(ExceptionGroup("several", [ValueError("a")]))
 
 
 # --- what it prints
@@ -487,7 +488,7 @@ while True:
 def test_a_run_over_its_time_is_asked_to_end_and_then_made_to(
     place: ScriptCheckout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.5)
+    monkeypatch.setattr("gymbuild.system.processes.GRACE", 0.5)
     place.script(STUBBORN)
     with pytest.raises(PreparationFailedError, match=r"longer than 1.5 s .*prepare_timeout") as caught:
         place.run(timeout=1.5)
@@ -511,7 +512,7 @@ def test_a_kill_from_outside_may_pass(place: ScriptCheckout, number: int) -> Non
 def test_an_interruption_ends_the_group_before_it_goes_on(
     place: ScriptCheckout, interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.3)
+    monkeypatch.setattr("gymbuild.system.processes.GRACE", 0.3)
     place.script(STUBBORN)
 
     def show(text: str) -> None:
