@@ -33,7 +33,7 @@ class Inputs(GymbuildCommand):
             then = (
                 {(item.kind, item.name): item.state for item in record.inputs} if record is not None else {}
             )
-            for item in [*assessment.static, *assessment.known]:
+            for item in [*assessment.static, *assessment.observed]:
                 key = (item.kind, item.name)
                 state = "new" if key not in then else "same" if then[key] == item.state else "changed"
                 listed.append(

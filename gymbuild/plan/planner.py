@@ -14,7 +14,7 @@ from gymbuild.cache.record_log import RecordLog
 from gymbuild.cache.store import DamagedObjectError, Store, temporary_beside
 from gymbuild.config.datasets import Benchmark
 from gymbuild.config.settings import Settings
-from gymbuild.preparation.journal import displace
+from gymbuild.preparation.journal import preserve
 from gymbuild.preparation.staleness import Reason
 from gymbuild.system.paths import Checkout, file_name
 
@@ -201,7 +201,7 @@ class Planner:
         record = self._state.get("plan:" + state.path)
         ours = found is not None and (self._store.has(found) or (record or {}).get("digest") == found)
         if not ours:
-            kept = displace(self.checkout, state.path)
+            kept = preserve(self.checkout, state.path)
             say(f"{state.path} was not written by gymbuild, or was changed by hand; it is kept as {kept}")
 
     def _write(self, plan: Plan, path: str, old: str | None) -> str:

@@ -12,7 +12,12 @@ from typing import Any
 from gymbuild.cache.digests import digest_json
 from gymbuild.cache.record_writing import lock
 from gymbuild.cache.store import Input, write_atomically
-from gymbuild.system.errors import PreparationFailedError
+from gymbuild.system.errors import (
+    PASSING,
+    PreparationFailedError,
+    PreparationMayPassError,
+    PreparationRefusedError,
+)
 from gymbuild.system.masking import mask
 from gymbuild.system.paths import Checkout, file_name
 
@@ -22,13 +27,24 @@ GUARD_VARIABLE = "GYMBUILD_FAILURE_FILE"
 KIND = PreparationFailedError.kind
 
 
+def failure_class(error: OSError) -> type[PreparationFailedError]:
+    """What an error of the operating system outside of a script is: nothing that the script did wrong."""
+    return PreparationMayPassError if error.errno in PASSING else PreparationRefusedError
+
+
 def failure_path(checkout: Checkout, name: str) -> str:
     """Where the record of a failure of `prepare:<name>` is."""
     return checkout.cached("failures", file_name(name) + ".json")
 
 
 def record_failure(
-    checkout: Checkout, name: str, error: PreparationFailedError, inputs: Iterable[Input], log: str | None
+    checkout: Checkout,
+    name: str,
+    error: PreparationFailedError,
+    inputs: Iterable[Input],
+    log: str | None,
+    *,
+    run: str = "",
 ) -> str:
     """Write down a failed preparation; one that would fail the same way also goes to the guard file.
 
@@ -38,6 +54,7 @@ def record_failure(
         error: what happened.
         inputs: of the preparation, as they were when it failed.
         log: the script's output, relative to the checkout.
+        run: names the run of gymbuild that it failed in.
 
     Returns:
         the action key of the failed preparation.
@@ -53,6 +70,7 @@ def record_failure(
         "action_key": key,
         "inputs": listed,
         "log": log,
+        "run": run,
     }
     with contextlib.suppress(OSError):
         text = json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False)

@@ -17,11 +17,12 @@ from typing import Any, NoReturn
 
 from gymbuild.preparation.args import encode_args
 from gymbuild.preparation.environment_variables import script_environment
+from gymbuild.preparation.failures import failure_class
 from gymbuild.preparation.log import Log, Show, secrets_to_mask
 from gymbuild.preparation.observations import Observations, inputs_of, read_events
 from gymbuild.preparation.run_folder import RUNNER, RunFolder, run_folder
 from gymbuild.preparation.script import PREPARE
-from gymbuild.system.errors import PASSING, PreparationFailedError, PreparationMayPassError
+from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
 from gymbuild.system.paths import Checkout
 from gymbuild.system.permissions import sentence
 from gymbuild.system.processes import Ended, run
@@ -121,7 +122,7 @@ def run_isolated(call: IsolatedRun, *, show: Show | None = None) -> RunResult:
     except OSError as error:
         if running:
             raise
-        kind = PreparationMayPassError if error.errno in PASSING else PreparationFailedError
+        kind = failure_class(error)
         place = error.filename or call.checkout.cached("runs")
         reason = f"cannot write {call.checkout.relative(place)}: {sentence(error)}; nothing was run"
         raise kind(call.module, call.action, reason) from None

@@ -20,7 +20,19 @@ EXIT_INTERRUPTED = 130
 
 
 PASSING = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EBUSY,
+        errno.ESTALE,
+        errno.EINTR,
+        errno.ETIMEDOUT,
+    )
 )
 """Errors of the operating system that may pass: a full disk, too many open files, and the like."""
 
@@ -122,3 +134,10 @@ class PreparationMayPassError(PreparationFailedError):
 
     stop_exit_code = EXIT_MAY_PASS
     kind = "preparation_may_pass"
+
+
+class PreparationRefusedError(PreparationFailedError):
+    """A preparation that a path keeps from being made: it may not be written, or a folder is in a file's place."""
+
+    stop_exit_code = EXIT_USAGE
+    kind = "preparation_refused"

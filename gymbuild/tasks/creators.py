@@ -418,9 +418,9 @@ def clean_file(session: Session, path: str, dryrun: bool) -> None:
         os.unlink(absolute)
         _say(f"removed {path}")
     else:
-        from gymbuild.preparation.journal import displace
+        from gymbuild.preparation.journal import preserve
 
-        _say(f"{path} is not what gymbuild made; it is kept as {displace(session.checkout, path)}")
+        _say(f"{path} is not what gymbuild made; it is kept as {preserve(session.checkout, path)}")
 
 
 def clean_venv(session: Session, environment: Environment, dryrun: bool) -> None:

@@ -14,6 +14,7 @@ from gymbuild.config.graph import Graph, Preparation, build_graph
 from gymbuild.config.settings import Settings, merge_arguments, parse_settings
 from gymbuild.environments import Environment
 from gymbuild.plan.planner import Planner, PlanState
+from gymbuild.preparation.assessment import Assessment
 from gymbuild.preparation.failures import (
     KIND,
     failure_path,
@@ -21,7 +22,7 @@ from gymbuild.preparation.failures import (
     read_failure,
     still_fails,
 )
-from gymbuild.preparation.preparer import Assessment, Preparer
+from gymbuild.preparation.preparer import Preparer
 from gymbuild.preparation.script import check_script
 from gymbuild.system.errors import ConfigError, GymbuildError, UsageError
 from gymbuild.system.paths import Checkout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from gymbuild.preparation.environment_variables import script_environment
 from gymbuild.preparation.isolated_run import run_isolated
 from gymbuild.preparation.runner.failure import may_pass
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError, UsageError
+from gymbuild.system.processes import REPOSITORY_VARIABLES
 
 from .places import OUTPUT, SCRIPT, ScriptCheckout
 
@@ -678,3 +680,68 @@ def test_what_a_script_reads_does_not_depend_on_the_locale(place: ScriptCheckout
     place.script("print(open('shared/a.txt').read())")
     place.run(python=python, environment={**os.environ, "LC_ALL": "C", "LANG": "C"})
     assert (place.root / ".cache/logs/x.log").read_text(encoding="utf-8") == "é\n"
+
+
+def test_the_repository_of_a_git_hook_reaches_no_script(place: ScriptCheckout, tmp_path: Path) -> None:
+    place.script("print(sorted(name for name in os.environ if name.startswith('GIT_')))")
+    names = [
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_WORK_TREE",
+        "GIT_PREFIX",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_COMMON_DIR",
+    ]
+    names += ["GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"]
+    settings = {"GIT_SSH_COMMAND": "ssh", "GIT_CONFIG_COUNT": "0"}
+    place.run(environment={**os.environ, **dict.fromkeys(names, str(tmp_path)), **settings})
+    found = set(ast.literal_eval(place.log))
+    assert found >= set(settings)
+    assert not found & set(names)
+
+
+def test_every_variable_that_git_itself_calls_local_is_left_out() -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    done = subprocess.run(
+        ["git", "rev-parse", "--local-env-vars"], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) - REPOSITORY_VARIABLES <= {"GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"}
+
+
+# --- what it leaves
+
+
+def runs(place: ScriptCheckout) -> list[str]:
+    return os.listdir(place.root / ".cache/runs")
+
+
+def test_a_run_leaves_nothing(place: ScriptCheckout) -> None:
+    place.script("pass")
+    place.run(label="x")
+    assert runs(place) == []
+    place.script("raise ValueError")
+    with pytest.raises(PreparationFailedError):
+        place.run(label="x")
+    assert runs(place) == []
+
+
+def test_what_runs_of_dead_processes_have_left_goes_with_the_next(place: ScriptCheckout) -> None:
+    left = place.root / ".cache/runs/123-abandoned"
+    (left / "hook").mkdir(parents=True)
+    (left / "hook/sitecustomize.py").write_text("")
+    (left.parent / ".output").write_text("")
+    place.script("pass")
+    place.run()
+    assert runs(place) == []
+
+
+def test_the_folder_of_a_run_that_is_on_stays(place: ScriptCheckout) -> None:
+    place.script("while not os.path.exists('go'): pass")
+    place.script("open('go', 'w').close()", "benchmarks/y/prepare.py")
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(place.run)
+        assert eventually(lambda: bool(place.leftovers))
+        place.run(script="benchmarks/y/prepare.py", log="")
+        assert slow.result().returned == OUTPUT
+    assert runs(place) == []
