@@ -31,7 +31,7 @@ def encode_args(args: Mapping[str, Any], checkout: Checkout) -> bytes:
     plain = {}
     for name, value in args.items():
         if not isinstance(name, str):
-            raise UsageError(f"prepare_script_args: {name!r} is no name of an argument; names are text")
+            raise UsageError(f"prepare_script_args: {name!r} is not the name of an argument; names are text")
         plain[name] = _plain_value(value, f"prepare_script_args.{name}", checkout)
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")

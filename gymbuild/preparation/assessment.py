@@ -15,7 +15,7 @@ from gymbuild.config.settings import Settings
 from gymbuild.environments import Environment, environment_for
 from gymbuild.preparation.args import encode_args
 from gymbuild.preparation.failures import forget_failure
-from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, declared_files, own_outputs
+from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, declared_files, output_patterns
 from gymbuild.preparation.journal import Journal
 from gymbuild.preparation.script import check_script
 from gymbuild.preparation.staleness import Decision, decide
@@ -109,19 +109,20 @@ class Assessor:
             UsageError: an argument that JSON has no form for.
         """
         dataset = preparation.dataset
-        own = own_outputs(dataset)
+        patterns = output_patterns(dataset)
         environment = self.environment(preparation)
         args = encode_args(dataset.args, self.checkout)
         static = tuple(self.inputs.static(preparation, environment, args))
         static_key = digest_json([FORMAT, [item.plain() for item in static]])
         record = self.record(preparation)
-        observed = tuple(self.inputs.observed(record, own)) if record is not None else ()
+        observed = tuple(self.inputs.observed(record, patterns)) if record is not None else ()
 
         candidate: Action | None = None
         then = () if record is None else tuple(item for item in record.inputs if item.kind in OBSERVED)
         if record is None or record.static_key != static_key or then != observed:
             candidate = next(
-                (action for action in self.store.actions(static_key) if self.inputs.holds(action, own)), None
+                (action for action in self.store.actions(static_key) if self.inputs.holds(action, patterns)),
+                None,
             )
         outputs = {dataset.jsonl_fpath: self.output_digest(dataset.jsonl_fpath)}
         for action in (record, candidate):
@@ -201,5 +202,5 @@ class Assessor:
         assert isinstance(listed, list | tuple)
         for kind, name, _ in listed:
             if kind in OBSERVED:
-                now[kind, name] = self.inputs.state(kind, name, (), own_outputs(preparation.dataset))
+                now[kind, name] = self.inputs.state(kind, name, (), output_patterns(preparation.dataset))
         return now

@@ -108,29 +108,29 @@ def guarded() -> dict[str, str]:
         return {}
     found = {}
     for line in lines:
-        kind, _, rest = line.partition(" ")
-        name, _, key = rest.rpartition(" ")
+        kind, _, text = line.partition(" ")
+        name, _, key = text.rpartition(" ")
         if kind == KIND and name:
             found[name] = key
     return found
 
 
 def drop_guards(names: Iterable[str]) -> None:
-    """Take lines out of the guard file: their inputs have changed since.
+    """Remove lines from the guard file: their inputs have changed since.
 
     Args:
         names: of the preparations.
     """
-    dropped = set(names)
+    removed = set(names)
     path = os.environ.get(GUARD_VARIABLE)
-    if not dropped or not path:
+    if not removed or not path:
         return
 
-    def keep(line: str) -> bool:
-        kind, _, rest = line.partition(" ")
-        return kind != KIND or rest.rpartition(" ")[0] not in dropped
+    def stays(line: str) -> bool:
+        kind, _, text = line.partition(" ")
+        return kind != KIND or text.rpartition(" ")[0] not in removed
 
-    _rewrite(path, lambda lines: [line for line in lines if keep(line)])
+    _rewrite(path, lambda lines: [line for line in lines if stays(line)])
 
 
 def still_fails(

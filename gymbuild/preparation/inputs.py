@@ -27,7 +27,7 @@ CHANGED = "changed-while-running"
 _NO_SOURCE = {"__pycache__", ".git", ".cache", ".venv", "venv", "build", "dist", "node_modules"}
 
 
-def own_outputs(dataset: Dataset) -> tuple[str, ...]:
+def output_patterns(dataset: Dataset) -> tuple[str, ...]:
     """Paths and globs that belong to the dataset itself, relative to the checkout."""
     return (dataset.jsonl_fpath, *dataset.prepare_outputs)
 
@@ -66,30 +66,30 @@ class InputReader:
         found.append(Input("recipe", "output", digest_json(recipe)))
         return found
 
-    def observed(self, action: Action, own: Iterable[str]) -> list[Input]:
+    def observed(self, action: Action, outputs: Iterable[str]) -> list[Input]:
         """The inputs that a recorded run used, in their present state.
 
         Args:
             action: the recorded run.
-            own: the dataset's own outputs, as `own_outputs` gives them.
+            outputs: the dataset's own outputs, as `output_patterns` gives them.
         """
-        patterns = tuple(own)
+        patterns = tuple(outputs)
         return [
             Input(item.kind, item.name, self.state(item.kind, item.name, action.written, patterns))
             for item in action.inputs
             if item.kind in OBSERVED
         ]
 
-    def holds(self, action: Action, own: Iterable[str]) -> bool:
+    def holds(self, action: Action, outputs: Iterable[str]) -> bool:
         """Whether every input that the run used is as it was; stops at the first that is not."""
-        patterns = tuple(own)
+        patterns = tuple(outputs)
         return all(
             self.state(item.kind, item.name, action.written, patterns) == item.state
             for item in action.inputs
             if item.kind in OBSERVED
         )
 
-    def state(self, kind: str, name: str, written: Iterable[str], own: tuple[str, ...]) -> str | None:
+    def state(self, kind: str, name: str, written: Iterable[str], outputs: tuple[str, ...]) -> str | None:
         """The present state of one observed input."""
         absolute = self._checkout.absolute(name)
         if kind in ("import", "data", "output"):
@@ -101,7 +101,7 @@ class InputReader:
                 names = os.listdir(absolute)
             except OSError:
                 return None
-            return listing_digest(absolute, ignored_names(name, names, written, own))
+            return listing_digest(absolute, ignored_names(name, names, written, outputs))
         raise ValueError(f"{kind} is not an observed kind of input")
 
     def of_run(
@@ -109,7 +109,7 @@ class InputReader:
         used: Observations,
         before: dict[tuple[str, str], str | None],
         outputs_of_others: Iterable[str],
-        own: tuple[str, ...],
+        outputs: tuple[str, ...],
         counted: Iterable[str],
     ) -> tuple[list[Input], list[str]]:
         """What a run used, with the state that it had then.
@@ -118,7 +118,7 @@ class InputReader:
             used: what the runner noted.
             before: states that were read before the run, by kind and name.
             outputs_of_others: paths that other tasks make.
-            own: the dataset's own outputs.
+            outputs: the dataset's own outputs.
             counted: paths that are inputs of another kind already (script, lock).
 
         Returns:
@@ -151,7 +151,7 @@ class InputReader:
                 if presence(self._checkout.absolute(path)) != kind:
                     changed.append(path)
         for folder, names in used.listings.items():
-            now = self.state("listing", folder, used.written, own)
+            now = self.state("listing", folder, used.written, outputs)
             then = digest_json([list(entry) for entry in names])
             if now != then:
                 if now is not None and now == before.get(("listing", folder)):

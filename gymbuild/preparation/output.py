@@ -85,7 +85,7 @@ def check_output(path: str, name: str) -> int:
 
 
 def _read_line(line: bytes, number: int, name: str) -> Any:
-    """The same with Python's own reader, which takes a little more (numbers beyond 64 bits, NaN, lone surrogates)."""
+    """The same with Python's own reader, which accepts a little more (numbers beyond 64 bits, NaN, lone surrogates)."""
     try:
         return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -98,7 +98,7 @@ def _read_line(line: bytes, number: int, name: str) -> Any:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         start = mask(line[:80].decode("utf-8", "replace").rstrip())
-        raise OutputError(f"{name}, line {number}: no JSON ({reason}{column}): {start}") from None
+        raise OutputError(f"{name}, line {number}: not JSON ({reason}{column}): {start}") from None
 
 
 def _json_kind(value: Any) -> str:

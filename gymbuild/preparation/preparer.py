@@ -13,7 +13,7 @@ from gymbuild.config.settings import Settings
 from gymbuild.preparation.args import args_path
 from gymbuild.preparation.assessment import Assessment, Assessor
 from gymbuild.preparation.failures import failure_class, record_failure
-from gymbuild.preparation.inputs import own_outputs
+from gymbuild.preparation.inputs import output_patterns
 from gymbuild.preparation.journal import is_readable, preserve
 from gymbuild.preparation.observations import Observations
 from gymbuild.preparation.output import OutputError
@@ -201,7 +201,7 @@ class Preparer(Assessor):
             dataset = preparation.dataset
             counted = {preparation.script, *assessment.environment.inputs}
             observed, _ = self.inputs.of_run(
-                observations, {}, self.others - {dataset.jsonl_fpath}, own_outputs(dataset), counted
+                observations, {}, self.others - {dataset.jsonl_fpath}, output_patterns(dataset), counted
             )
             inputs += [item for item in observed if item.kind != "listing"]
         log = self._scripts.log_path(preparation)

@@ -11,7 +11,7 @@ from gymbuild.cache.digests import digest_json
 from gymbuild.cache.store import Action, Input
 from gymbuild.config.graph import Preparation
 from gymbuild.preparation.assessment import Assessment, Assessor
-from gymbuild.preparation.inputs import declared_files, own_outputs
+from gymbuild.preparation.inputs import declared_files, output_patterns
 from gymbuild.preparation.isolated_run import IsolatedRun, RunResult, run_isolated
 from gymbuild.preparation.journal import is_readable, preserve
 from gymbuild.preparation.observations import Observations
@@ -215,7 +215,7 @@ class RecordedRun:
                 path for path in (*used.files, *used.missing, *used.present) if path.startswith(prefix)
             }
         observed, self.changed = self._assessor.inputs.of_run(
-            used, before, self._assessor.others - {self._output}, own_outputs(dataset), counted
+            used, before, self._assessor.others - {self._output}, output_patterns(dataset), counted
         )
         return observed
 
@@ -242,7 +242,7 @@ class RecordedRun:
             digest = self._assessor.digests.get(previous)
             if digest is not None and (digest == action.outputs[0][1] or self._assessor.store.has(digest)):
                 return
-        why = "was not made by a known preparation" if is_readable(previous) else "could not be read"
+        why = "was not made by a recorded preparation" if is_readable(previous) else "could not be read"
         place = preserve(self._assessor.checkout, previous, self._output)
         self._say(f"prepare:{self._preparation.name}: {self._output} {why}; it is kept as {place}")
 

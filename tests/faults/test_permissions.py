@@ -73,7 +73,7 @@ def slow(*values: object) -> object:
         slow("locks"),
         slow("runs"),
         slow("state"),
-        slow("held/alpha"),
+        slow("held"),
         slow("locks/prepare%3Aalpha.lock"),
     ],
 )

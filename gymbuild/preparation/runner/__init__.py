@@ -4,7 +4,7 @@ It is started as `python runner/__main__.py REQUEST.json LIFELINE`, calls one fu
 what came of it to the result file that the request names. Python processes that the script starts are observed as well:
 they load it by way of a `sitecustomize` module.
 
-What is observed is appended, as it happens, to one file per process in the run's folder: one line per observation, the
-`ascii()` of `(monotonic time in ns, operation, path relative to the checkout, detail)`. gymbuild makes sense of the
-lines afterwards (`observations.py`); here, every line is only a fact.
+What is observed is appended, as it happens, to one file per process in the run's folder: the `marshal` of `(monotonic
+time in ns, operation, path relative to the checkout, detail)` each. gymbuild makes sense of them afterwards
+(`observations.py`); here, each is only a fact.
 """

@@ -117,7 +117,7 @@ def _shown(value: object) -> str:
 def _write_result(recorder: Recorder, path: str, result: dict[str, Any]) -> bool:
     """Write the result, and what could not be written down of observations before; False when it cannot be."""
     if recorder.unwritten:
-        recorder.write("")
+        recorder.write(b"")
         if recorder.unwritten:
             recorder.give_up()
     try:

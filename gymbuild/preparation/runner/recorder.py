@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import posix
 import sys
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 COMPLETE_FILE = "complete"
 """In the run's folder: removed by whoever could not write an observation down; the run then counts as failed."""
+_MARSHAL_VERSION = 2
+"""Plain values only, and each whole by itself; read by the Python of gymbuild, whichever that is."""
 _TOO_MANY_OPEN = (23, 24)
 """ENFILE and EMFILE, on Linux and macOS: the script has all descriptors in use."""
 
@@ -23,7 +26,7 @@ class Recorder:
     """Appends observations of checkout paths to this process's file.
 
     Nothing it does may disturb the script: it swallows its own errors, and opens and closes its file for each
-    line, so that it holds no descriptor that a script could close or reuse.
+    observation, so that it holds no descriptor that a script could close or reuse.
 
     Args:
         root: the checkout, real path.
@@ -40,8 +43,8 @@ class Recorder:
         self.folder = folder
         self.excluded = tuple(path.rstrip("/") + "/" for path in excluded)
         self.noted: set[tuple[str, str]] = set()
-        self.unwritten: list[str] = []
-        """Lines for which there was no free descriptor: they come before the next ones."""
+        self.unwritten: list[bytes] = []
+        """Observations for which there was no free descriptor: they come before the next ones."""
         self.thread = _ThreadLocal()
         """Its attribute `observing` is true while this thread makes an observation, which is not observed itself."""
         self.enabled = True
@@ -136,15 +139,15 @@ class Recorder:
         if not new or not self.enabled:
             return
         now = time.monotonic_ns()
-        lines = "".join([ascii((now, *item)) + "\n" for item in new])
+        data = b"".join([marshal.dumps((now, *item), _MARSHAL_VERSION) for item in new])
         self.noted.update([item[:2] for item in new])
-        self.write(lines)
+        self.write(data)
 
-    def write(self, lines: str) -> None:
-        """Append lines to this process's file, after those that could not be written before."""
+    def write(self, data: bytes) -> None:
+        """Append observations to this process's file, after those that could not be written before."""
         try:
             while self.unwritten:
-                lines = self.unwritten.pop() + lines
+                data = self.unwritten.pop() + data
         except IndexError:
             pass  # another thread was faster
         try:
@@ -154,14 +157,13 @@ class Recorder:
                 path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600
             )
             try:
-                data = lines.encode("ascii")
                 if posix.write(descriptor, data) != len(data):
                     self.give_up()
             finally:
                 posix.close(descriptor)
         except OSError as error:
             if error.errno in _TOO_MANY_OPEN:
-                self.unwritten.append(lines)
+                self.unwritten.append(data)
             else:
                 self.give_up()
 
