@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gymbuild.config.dialect.interpolation import Interpolations
-from gymbuild.config.dialect.servers import (
+from gymbuild.config.dialect.instances import (
     AGENTS,
     ENVIRONMENTS,
     RESOURCES,
     ROUTES,
+    agent_instances,
     agent_references,
     attributed_agent,
-    has,
-    value,
+    environment_servers,
+    stem_of,
 )
+from gymbuild.config.dialect.interpolation import Interpolations
+from gymbuild.config.dialect.values import has, value
+from gymbuild.system.errors import ConfigError
+from gymbuild.system.text import in_words
+
+_RELAY_SUFFIX = "_environment_server"
 
 
-class NoAgent(Exception):
+class NoAgentError(Exception):
     """A dataset that no agent, or no single agent, runs; the text says why and names the candidates."""
 
 
@@ -43,7 +49,7 @@ def agent_of(
         the agent's instance name, or None when an environment server fronts several.
 
     Raises:
-        NoAgent: none, several, or a pin or a route that does not fit.
+        NoAgentError: none, several, or a pin or a route that does not fit.
     """
     block = config.get(instance)
     declares = has(block, AGENTS)
@@ -51,7 +57,7 @@ def agent_of(
         return _routed_agent(config, instance, declares, pin, taskset)
     if declares:
         if pin is not None and pin != instance:
-            raise NoAgent(
+            raise NoAgentError(
                 f"`agent` is {pin!r}, but the agent {instance!r} declares the dataset and runs it. Remove `agent`, or "
                 "declare the dataset on the resources server."
             )
@@ -60,18 +66,18 @@ def agent_of(
     named = ", ".join(sorted(candidates)) or "none"
     if pin is not None:
         if pin not in candidates:
-            raise NoAgent(
-                f"`agent` is {pin!r}, which is no agent bound to the resources server {instance!r}. Bound to it: "
+            raise NoAgentError(
+                f"`agent` is {pin!r}, which is not an agent bound to the resources server {instance!r}. Bound to it: "
                 f"{named}."
             )
         return pin
     if not candidates:
-        raise NoAgent(
+        raise NoAgentError(
             f"no agent is bound to the resources server {instance!r} (candidates: none). Set the "
             "`resources_server.name` of an agent to it, or declare the dataset on the agent."
         )
     if len(candidates) > 1:
-        raise NoAgent(
+        raise NoAgentError(
             f"several agents are bound to the resources server {instance!r}: {named}. Choose one with `agent` on "
             "the dataset."
         )
@@ -116,30 +122,32 @@ def _routed_agent(
     routes = value(config, ROUTES)
     route = value(routes, taskset)
     if not isinstance(route, str) or not route:
-        known = ", ".join(sorted(map(str, routes))) if isinstance(routes, dict) else "none"
-        raise NoAgent(f"`taskset` is {taskset!r}, which `{ROUTES}` does not route (routed: {known}).")
+        routed = ", ".join(sorted(map(str, routes))) if isinstance(routes, dict) else "none"
+        raise NoAgentError(f"`taskset` is {taskset!r}, which `{ROUTES}` does not route (routed: {routed}).")
     servers = value(value(config, route), ENVIRONMENTS)
     if not isinstance(servers, dict) or len(servers) != 1:
-        raise NoAgent(f"`{ROUTES}` routes {taskset!r} to {route!r}, which is no environment server.")
+        raise NoAgentError(f"`{ROUTES}` routes {taskset!r} to {route!r}, which is not an environment server.")
     server = next(iter(servers.values()))
     if not isinstance(server, dict):
-        raise NoAgent(f"the environment server {route!r} is no mapping.")
+        raise NoAgentError(f"the environment server {route!r} is not a mapping.")
     names = []
     for key, reference in agent_references(server):
         name = value(reference, "name")
         if not isinstance(name, str) or not has(config.get(name), AGENTS):
-            raise NoAgent(f"the environment server {route!r} names {name!r} as {key}, which is no agent.")
+            raise NoAgentError(
+                f"the environment server {route!r} names {name!r} as {key}, which is not an agent."
+            )
         names.append(name)
     if not names:
-        raise NoAgent(f"the environment server {route!r} names no agent (`agent_server`).")
+        raise NoAgentError(f"the environment server {route!r} names no agent (`agent_server`).")
     if pin is not None:
-        raise NoAgent(
+        raise NoAgentError(
             f"`taskset` {taskset!r} routes to the environment server {route!r}, so `agent` ({pin!r}) cannot be set as "
             "well. Remove `agent`."
         )
     if declares:
         if instance not in names:
-            raise NoAgent(
+            raise NoAgentError(
                 f"`taskset` {taskset!r} routes to {route!r}, which fronts {', '.join(sorted(names))}, not the "
                 f"declaring agent {instance!r}."
             )
@@ -150,8 +158,50 @@ def _routed_agent(
         or value(bound, "name") != instance
         or value(bound, "type", RESOURCES) != RESOURCES
     ):
-        raise NoAgent(
+        raise NoAgentError(
             f"`taskset` {taskset!r} routes to the environment server {route!r}, whose `resources_server` is not "
             f"the declaring server {instance!r}."
         )
     return attributed_agent(server)
+
+
+def relays(config: Mapping[Any, Any], *, file: str | None) -> dict[str, dict[str, Any]]:
+    """The environment servers that agents without one are given, by instance name.
+
+    Raises:
+        ConfigError: the config forbids it (`error_on_agent_without_environment_server`).
+    """
+    fronted = {
+        value(reference, "name")
+        for _, _, server in environment_servers(config)
+        for _, reference in agent_references(server)
+        if isinstance(value(reference, "name"), str)
+    }
+    agents = sorted(
+        (
+            agent
+            for agent in agent_instances(config)
+            if agent.name not in fronted and agent.config.get("entrypoint") is not None
+        ),
+        key=lambda agent: agent.name,
+    )
+    if agents and value(config, "error_on_agent_without_environment_server", False):
+        raise ConfigError(
+            f"the agents {in_words([agent.name for agent in agents])} have no environment server, and the config asks "
+            "for one each. Declare them, or remove this key.",
+            file=file,
+            key="error_on_agent_without_environment_server",
+        )
+    made: dict[str, dict[str, Any]] = {}
+    for agent in agents:
+        name = f"{stem_of(agent) or agent.kind}{_RELAY_SUFFIX}"
+        if name in config or name in made:
+            name = f"{agent.name}{_RELAY_SUFFIX}"
+        while name in config or name in made:
+            name = f"{name}{_RELAY_SUFFIX}"
+        made[name] = {
+            ENVIRONMENTS: {
+                "legacy_agent": {"entrypoint": "app.py", "agent_server": {"type": AGENTS, "name": agent.name}}
+            }
+        }
+    return made

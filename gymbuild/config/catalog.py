@@ -111,11 +111,12 @@ def resolve_configs(
         ConfigError: anything in them that cannot be used.
     """
     from gymbuild.cache.digests import variable_digest
-    from gymbuild.config.declared import PathRules, metadata
+    from gymbuild.config.declared import metadata
     from gymbuild.config.dialect.interpolation import Interpolations
-    from gymbuild.config.dialect.merging import copy_plain
     from gymbuild.config.dialect.reader import ConfigReader, Trace
+    from gymbuild.config.dialect.values import copy_plain
     from gymbuild.config.discovery import ALWAYS_READ, datasets_of
+    from gymbuild.config.path_rules import PathRules
 
     reader = ConfigReader(checkout, search_dirs)
     trace = Trace()
@@ -169,23 +170,21 @@ def datasets_of_config(
     Raises:
         ConfigError: a dataset that cannot be used.
     """
-    from gymbuild.config.declared import PathRules, Resolver, declared_datasets
-    from gymbuild.config.dialect import servers
+    from gymbuild.config.agents import relays
+    from gymbuild.config.declared import Resolver, declared_datasets
     from gymbuild.config.dialect.interpolation import Interpolations
+    from gymbuild.config.dialect.limits import Budget, nested
     from gymbuild.config.dialect.reader import ConfigReader
+    from gymbuild.config.path_rules import PathRules
 
-    plain = _plain(config)
     reader = ConfigReader(checkout, search_dirs)
     rules = PathRules(checkout, reader.roots, allow_outside=allow_outside)
-    interpolations = Interpolations(plain)
-    resolver = Resolver(
-        plain,
-        config_path,
-        rules,
-        with_relays={**plain, **servers.relays(plain, file=config_path)},
-        interpolations=interpolations,
-    )
-    return [resolver.dataset(entry) for entry in declared_datasets(plain, interpolations, config_path)]
+    with nested(config_path):
+        plain = _plain(config)
+        interpolations = Interpolations(plain, Budget(config_path))
+        routing = {**plain, **relays(plain, file=config_path)}
+        resolver = Resolver(plain, config_path, rules, with_relays=routing, interpolations=interpolations)
+        return [resolver.dataset(entry) for entry in declared_datasets(plain, interpolations, config_path)]
 
 
 def _plain(config: Any) -> dict[Any, Any]:

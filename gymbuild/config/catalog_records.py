@@ -255,7 +255,7 @@ def _settled(reader: ConfigReader, found: Discovery) -> bool:
     from gymbuild.cache.digests import digest_bytes
     from gymbuild.cache.witness import signature
     from gymbuild.config.dialect.yaml_files import read_bytes
-    from gymbuild.config.discovery import scan
+    from gymbuild.config.folders import scan
     from gymbuild.system.errors import ConfigError
 
     folders = {

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.config.agents import NoAgent, agent_of, first_server
+from gymbuild.config.agents import NoAgentError, agent_of, first_server
 from gymbuild.config.datasets import Dataset
-from gymbuild.config.dialect import servers
-from gymbuild.config.dialect.interpolation import Interpolations, Unresolvable
-from gymbuild.config.dialect.merging import MISSING
-from gymbuild.config.dialect.yaml_files import kind_of
+from gymbuild.config.dialect.instances import AGENTS, ENVIRONMENTS, MODELS, RESOURCES
+from gymbuild.config.dialect.interpolation import Interpolations, UnresolvableError
+from gymbuild.config.dialect.values import MISSING, dotted, has, kind_of, value
 from gymbuild.config.models import FIELDS, BenchmarkDataset, OtherDataset, json_fault, validate_dataset
+from gymbuild.config.path_rules import PathRules
 from gymbuild.config.settings import merge_arguments
 from gymbuild.system.errors import ConfigError
-from gymbuild.system.paths import Checkout
 
 ARGUMENTS = "prepare_script_args"
 
@@ -34,95 +33,6 @@ class Declared:
     """Whether it is a benchmark or has a prepare script."""
 
 
-class PathRules:
-    """Which paths a dataset may name.
-
-    Args:
-        checkout: what paths are relative to.
-        roots: where prepare scripts and prompts are looked for, first one first; the checkout is among them.
-        allow_outside: whether paths may be absolute or lead outside the checkout.
-    """
-
-    def __init__(self, checkout: Checkout, roots: Sequence[str] = (), *, allow_outside: bool = False) -> None:
-        self.checkout = checkout
-        self.roots = tuple(roots) or (checkout.root,)
-        self.allow_outside = allow_outside
-        self.looked_at: dict[str, None] = {}
-        """Absolute paths that decided: those whose presence in a root told which root's file is meant, and those
-        that led outside."""
-        self._contained: dict[str, bool] = {}
-
-    def output(self, path: str, key: str, file: str) -> str:
-        """A path that is written: always relative to the checkout."""
-        self._check(path, key, file, self.checkout.root)
-        return self.checkout.relative(path)
-
-    def script(self, path: str, key: str, file: str) -> str:
-        """A path that is read: of the first root that has it, else of the checkout."""
-        root = self._root_of(path)
-        self._check(path, key, file, root)
-        return self.checkout.relative(os.path.join(root, path))
-
-    def script_root(self, path: str) -> str:
-        """The root that a script is of: where it was found; the folder of one that is outside of every root."""
-        root = self._root_of(path)
-        absolute = os.path.normpath(os.path.join(root, path))
-        if not absolute.startswith(root.rstrip(os.sep) + os.sep):
-            root = os.path.dirname(absolute)
-        return self.checkout.relative(root)
-
-    def _root_of(self, path: str) -> str:
-        root = self.checkout.root
-        if len(self.roots) > 1 and not os.path.isabs(path):
-            for candidate in self.roots:
-                absolute = os.path.normpath(os.path.join(candidate, path))
-                self.looked_at[absolute] = None
-                if os.path.exists(absolute):
-                    return candidate
-        return root
-
-    def glob(self, path: str, key: str, file: str) -> str:
-        """A glob relative to the checkout."""
-        if not self.allow_outside and (os.path.isabs(path) or ".." in path.replace("\\", "/").split("/")):
-            raise self._refused(path, key, file, "is not a glob inside the checkout")
-        return path
-
-    def _check(self, path: str, key: str, file: str, root: str) -> None:
-        if "\0" in path or any(ord(char) < 32 for char in path):
-            raise ConfigError(f"{kind_of(path)} holds a control character.", file=file, key=key)
-        if self.allow_outside:
-            return
-        if os.path.isabs(path):
-            raise self._refused(path, key, file, "is absolute")
-        absolute = os.path.normpath(os.path.join(root, path))
-        if not absolute.startswith(root.rstrip(os.sep) + os.sep):
-            raise self._refused(path, key, file, "is outside the checkout")
-        if not self._leads_inside(absolute, root):
-            # once that is mended, the config is looked at again though its text is the same
-            self.looked_at[os.path.dirname(absolute)] = None
-            if os.path.islink(absolute):
-                self.looked_at[absolute] = None
-            raise self._refused(path, key, file, "leads outside the checkout through a symbolic link")
-
-    def _leads_inside(self, absolute: str, root: str) -> bool:
-        if os.path.islink(absolute):
-            real = os.path.realpath(absolute)
-            return real.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep)
-        folder = os.path.dirname(absolute)
-        known = self._contained.get(folder)
-        if known is None:
-            real, top = os.path.realpath(folder), os.path.realpath(root)
-            known = self._contained[folder] = real == top or real.startswith(top.rstrip(os.sep) + os.sep)
-        return known
-
-    def _refused(self, path: str, key: str, file: str, why: str) -> ConfigError:
-        return ConfigError(
-            f"{path!r} {why}. Use a path relative to the checkout and inside it, or allow_outside=true.",
-            file=file,
-            key=key,
-        )
-
-
 def declared_datasets(
     config: Mapping[Any, Any], interpolations: Interpolations, file: str
 ) -> Iterator[Declared]:
@@ -132,7 +42,7 @@ def declared_datasets(
         ConfigError: an instance whose shape hides its datasets.
     """
     for name, block in config.items():
-        if not servers.has(block, servers.AGENTS) and not servers.has(block, servers.RESOURCES):
+        if not has(block, AGENTS) and not has(block, RESOURCES):
             continue
         inner = first_server(config, name, interpolations)
         if inner is None:
@@ -142,11 +52,11 @@ def declared_datasets(
                 key=str(name),
             )
         group = next(iter(block))
-        found = servers.value(inner, "datasets")
-        held = block[group]
-        if isinstance(held, str):
-            held = interpolations.follow(held)
-        path = (name, group, next(iter(held)), "datasets")
+        found = value(inner, "datasets")
+        members = block[group]
+        if isinstance(members, str):
+            members = interpolations.follow(members)
+        path = (name, group, next(iter(members)), "datasets")
         if isinstance(found, str) and "${" in found:
             found = interpolations.follow(found)
         if not found:
@@ -167,7 +77,7 @@ def declared_datasets(
             if isinstance(kind, str) and "${" in kind:
                 try:
                     kind = interpolations.resolve((*here, "type"))
-                except (Unresolvable, LookupError):
+                except (UnresolvableError, LookupError):
                     kind = None
             yield Declared(str(name), here, kind, kind == "benchmark" or bool(entry.get("prepare_script")))
 
@@ -249,48 +159,51 @@ class Resolver:
         if isinstance(entry, str):
             entry = self._interpolations.follow(entry)
         plain: dict[str, Any] = {}
-        before = set(self._interpolations.variables)
-        self._interpolations.variables.clear()
-        for name in entry:
-            if name not in FIELDS:
-                continue
-            try:
-                plain[name] = self._interpolations.resolve((*declared.path, name))
-            except Unresolvable as error:
-                raise ConfigError(
-                    f"found {kind_of(entry[name])}, which cannot be resolved: {error}. A dataset's own fields must "
-                    "have values.",
-                    file=self._file,
-                    key=f"{key}.{name}",
-                ) from None
-        variables = set(self._interpolations.variables)
-        self._interpolations.variables |= before
+        with self._variables_read() as variables:
+            for name in entry:
+                if name not in FIELDS:
+                    continue
+                try:
+                    plain[name] = self._interpolations.resolve((*declared.path, name))
+                except UnresolvableError as error:
+                    raise ConfigError(
+                        f"found {kind_of(entry[name])}, which cannot be resolved: {error}. A dataset's own fields "
+                        "must have values.",
+                        file=self._file,
+                        key=f"{key}.{name}",
+                    ) from None
         return plain, variables
+
+    @contextmanager
+    def _variables_read(self) -> Iterator[set[str]]:
+        """Takes down the variables that interpolations read meanwhile."""
+        earlier, variables = self._interpolations.variables, set[str]()
+        self._interpolations.variables = variables
+        try:
+            yield variables
+        finally:
+            earlier |= variables
+            self._interpolations.variables = earlier
 
     def _top_arguments(self) -> tuple[dict[str, Any], set[str]]:
         """The config's top-level arguments; those that are `???` are left for the command line to give."""
         if self._arguments is None:
             file = self._file
-            found = self._config.get(ARGUMENTS)
-            before = set(self._interpolations.variables)
-            self._interpolations.variables.clear()
-            if isinstance(found, str) and found == MISSING:
-                found = None
-            if found is not None:
+            found = value(self._config, ARGUMENTS)
+            with self._variables_read() as variables:
                 try:
-                    found = self._interpolations.resolve((ARGUMENTS,))
-                except Unresolvable as error:
+                    found = None if found is None else self._interpolations.resolve((ARGUMENTS,))
+                except UnresolvableError as error:
                     raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=ARGUMENTS) from None
             if found is not None and not isinstance(found, dict):
                 raise ConfigError(
                     f"it must be a mapping of arguments, found {kind_of(found)}.", file=file, key=ARGUMENTS
                 )
-            given = {name: value for name, value in (found or {}).items() if value != MISSING}
+            given = {name: item for name, item in (found or {}).items() if item != MISSING}
             fault = json_fault(given)
             if fault:
                 raise ConfigError(f"{fault}.", file=file, key=ARGUMENTS)
-            self._arguments = (given, set(self._interpolations.variables))
-            self._interpolations.variables |= before
+            self._arguments = given, variables
         return self._arguments
 
     def _agent(self, declared: Declared, model: BenchmarkDataset | OtherDataset, key: str) -> str | None:
@@ -304,26 +217,13 @@ class Resolver:
                 taskset=model.taskset,
                 interpolations=self._interpolations,
             )
-        except NoAgent as error:
+        except NoAgentError as error:
             if model.prepare_script is None:
                 return None
             field = "taskset" if model.taskset is not None else "agent"
             raise ConfigError(
                 f"dataset {model.name!r}: {error}", file=self._file, key=f"{key}.{field}"
             ) from None
-
-
-def check_and_route(config: dict[Any, Any], *, file: str) -> dict[Any, Any]:
-    """Refuse servers that cannot be used; the config with the environment servers that are made for agents.
-
-    Raises:
-        ConfigError: see `servers.check_servers`, `servers.relays` and `servers.check_model_pairings`.
-    """
-    made = servers.relays(config, file=file)
-    routing = {**config, **made}
-    servers.check_servers(routing, file=file)
-    servers.check_model_pairings(routing, file=file)
-    return routing
 
 
 def metadata(
@@ -335,7 +235,7 @@ def metadata(
     for block in config.values():
         if not isinstance(block, dict):
             continue
-        for group in (servers.RESOURCES, servers.AGENTS, servers.MODELS, servers.ENVIRONMENTS):
+        for group in (RESOURCES, AGENTS, MODELS, ENVIRONMENTS):
             found = block.get(group)
             if not isinstance(found, dict):
                 continue
@@ -349,22 +249,14 @@ def metadata(
     return domain, description
 
 
-def _text(value: Any, interpolations: Interpolations | None) -> str | None:
-    if isinstance(value, str) and "${" in value and interpolations is not None:
-        found = interpolations.plain(value)
-        if isinstance(found, str | int | float):
-            return str(found)
-    return None if value == MISSING else str(value)
+def _text(found: Any, interpolations: Interpolations | None) -> str | None:
+    if isinstance(found, str) and "${" in found and interpolations is not None:
+        plain = interpolations.plain(found)
+        if isinstance(plain, str | int | float):
+            return str(plain)
+    return None if found == MISSING else str(found)
 
 
 def _license(model: BenchmarkDataset | OtherDataset, plain: Mapping[str, Any]) -> str | None:
     found = plain.get("license") if isinstance(model, BenchmarkDataset) else model.license
     return found if isinstance(found, str) else None
-
-
-def dotted(path: Sequence[Any]) -> str:
-    """A path in a config as `a.b[0].c`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) and not isinstance(part, bool) else f".{part}"
-    return text.lstrip(".")

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gymbuild.cache.digests import variable_digest
-from gymbuild.cache.witness import Signature, Witness, signature
+from gymbuild.cache.witness import Signature, Witness
 from gymbuild.config.datasets import Benchmark, Dataset
-from gymbuild.config.declared import (
-    PathRules,
-    Resolver,
-    check_and_route,
-    declared_datasets,
-    metadata,
-)
+from gymbuild.config.declared import Resolver, declared_datasets, metadata
 from gymbuild.config.dialect.interpolation import Interpolations
-from gymbuild.config.dialect.reader import (
-    ROOTS_VARIABLE,
-    ConfigFile,
-    ConfigReader,
-    ResolvedConfig,
-    Trace,
-    includes_of,
-)
-from gymbuild.config.dialect.servers import PAIRING_VARIABLE
+from gymbuild.config.dialect.limits import Budget, nested
+from gymbuild.config.dialect.pairings import PAIRING_VARIABLE
+from gymbuild.config.dialect.reader import ROOTS_VARIABLE, ConfigReader, ResolvedConfig, Trace
 from gymbuild.config.dialect.yaml_files import parse, read_bytes
+from gymbuild.config.folders import FOLDER, Folders, benchmark_name, yaml_files
 from gymbuild.config.models import name_fault
-from gymbuild.system.clock import now_ns
+from gymbuild.config.path_rules import PathRules
+from gymbuild.config.server_checks import check_and_route
 from gymbuild.system.errors import ConfigDeniedError, ConfigError
 from gymbuild.system.permissions import sentence
 
-FOLDER = "benchmarks"
-MANIFEST = "manifest.yaml"
-SUFFIX = ".yaml"
 ALWAYS_READ = (ROOTS_VARIABLE, PAIRING_VARIABLE)
 """Environment variables that every resolution reads."""
 
@@ -50,7 +37,7 @@ class Outcome:
     problem: ConfigError | None
     warnings: tuple[str, ...]
     paths: tuple[tuple[str, Signature | None], ...]
-    """Absolute paths that were looked at, with their signatures."""
+    """Absolute paths that it depended on, with their signatures."""
     variables: tuple[tuple[str, str | None], ...]
     """Variables that were read, with the digests of their values."""
 
@@ -65,8 +52,7 @@ class Discovery:
     """Files that cannot be a benchmark's for their name."""
     candidates: dict[str, tuple[Signature, bool]] = field(default_factory=dict)
     """Every YAML file scanned → its signature, and whether its own text declares one benchmark."""
-    folders: dict[str, tuple[Signature | None, int, tuple[str, ...]]] = field(default_factory=dict)
-    """Every folder scanned → signature, time of scanning, names in it."""
+    folders: Folders = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)
     """Names of the benchmarks that were resolved anew."""
 
@@ -84,7 +70,7 @@ def discover(
         reader: knows the roots.
         overrides: settings that override every config.
         allow_outside: whether datasets may name paths outside the checkout.
-        previous: what was found before with the same settings; what it depended on is looked at again, and
+        previous: what was found before with the same settings; what it depended on is compared, and
             what did not change is taken from it.
 
     Returns:
@@ -94,7 +80,11 @@ def discover(
     candidates = _candidates(reader, found, previous)
     for name, (root, path) in sorted(candidates.items()):
         before = previous.outcomes.get(name) if previous is not None else None
-        if before is not None and (before.root, before.path) == (root, path) and _holds(before, reader):
+        if (
+            before is not None
+            and (before.root, before.path) == (root, path)
+            and _is_unchanged(before, reader)
+        ):
             found.outcomes[name] = before
             continue
         found.resolved.append(name)
@@ -118,7 +108,7 @@ def discover(
     return found
 
 
-def _holds(outcome: Outcome, reader: ConfigReader) -> bool:
+def _is_unchanged(outcome: Outcome, reader: ConfigReader) -> bool:
     """Whether everything that an outcome depended on is as it was."""
     return all(reader.signature(path) == before for path, before in outcome.paths) and all(
         variable_digest(name) == before for name, before in outcome.variables
@@ -149,7 +139,7 @@ def _candidates(
         here: dict[str, str] = {}
         top = os.path.join(root, FOLDER)
         denied: dict[str, OSError] = {}
-        for path in sorted(_yaml_files(top, found, denied), key=lambda path: path.split(os.sep)):
+        for path in sorted(yaml_files(top, found.folders, denied), key=lambda path: path.split(os.sep)):
             at = reader.signature(path)
             before = previous.candidates.get(path) if previous is not None else None
             if before is not None and before[0] == at:
@@ -184,104 +174,30 @@ def _candidates(
     return chosen
 
 
-def _yaml_files(top: str, found: Discovery, denied: dict[str, OSError]) -> Iterator[str]:
-    """Every `*.yaml` under a folder, symbolic links followed, names with a leading dot left out.
-
-    Args:
-        top: the folder.
-        found: takes every folder that was scanned.
-        denied: takes the folders that this user may not look into.
-    """
-    pending: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
-    while pending:
-        folder, above = pending.pop()
-        at = now_ns()
-        # looked up before the scan, so that what changes meanwhile shows
-        before = signature(folder)
-        names, files, deeper = scan(folder, denied)
-        found.folders[folder] = (before, at, names)
-        if before is None or before[:2] in above:
-            continue
-        yield from files
-        pending += [(path, above | {before[:2]}) for path in deeper]
-
-
-def scan(
-    folder: str, denied: dict[str, OSError] | None = None
-) -> tuple[tuple[str, ...], list[str], list[str]]:
-    """Of a folder: every name in it, the YAML files that may be configs, and the folders to look into.
-
-    Args:
-        folder: absolute.
-        denied: takes the error where this user may not look into it.
-    """
-    names, files, deeper = [], [], []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                names.append(entry.name)
-                if entry.name.startswith("."):
-                    continue
-                if _is_folder(entry, denied):
-                    deeper.append(entry.path)
-                elif entry.name.endswith(SUFFIX) and entry.name != MANIFEST:
-                    files.append(entry.path)
-    except PermissionError as error:
-        if denied is not None:
-            denied[folder] = error
-    except OSError:
-        pass
-    return tuple(sorted(names)), files, deeper
-
-
-def _is_folder(entry: os.DirEntry[str], denied: dict[str, OSError] | None) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:  # a symlink to where this user may not look
-        if denied is not None and isinstance(error, PermissionError):
-            denied[entry.path] = error
-        return False
-
-
-def benchmark_name(relative: str) -> str:
-    """The name of a benchmark by its config's path under `benchmarks/`: `X/config.yaml` and `X.yaml` are `X`."""
-    parts = relative.removesuffix(SUFFIX).split(os.sep)
-    return parts[0] if len(parts) == 2 and parts[1] == "config" else "/".join(parts)
-
-
 def declares_one_benchmark(reader: ConfigReader, path: str) -> bool:
     """Whether a file's own text declares exactly one benchmark; a file that does not parse counts as one."""
     try:
-        return count_benchmarks(reader.load(path)) == 1
+        data: Any = reader.load(path).data
     except ConfigDeniedError:
         return True
     except ConfigError:
-        pass
+        try:
+            # not ours to complain about unless plain YAML cannot read it either, or it does declare one
+            data = parse(read_bytes(path, path).data, Budget(path), lenient=True)
+        except (ConfigError, FileNotFoundError):
+            return os.path.lexists(path)
     try:
-        # not ours to complain about unless plain YAML cannot read it either, or it does declare one
-        text = read_bytes(path, path)
-        return count_benchmarks(parse(text.data, path, count_only=True)) == 1
-    except (ConfigError, FileNotFoundError):
-        return os.path.lexists(path)
+        with nested(path):
+            return count_benchmarks(data) == 1
+    except ConfigError:
+        return True
 
 
 def count_benchmarks(value: Any) -> int:
     """How many mappings with `type: benchmark` are in plain data, aliases counted each time."""
-    counts: dict[int, int] = {}
-
-    def count(node: Any) -> int:
-        if isinstance(node, dict):
-            known = counts.get(id(node))
-            if known is None:
-                known = counts[id(node)] = (node.get("type") == "benchmark") + sum(
-                    count(item) for item in node.values() if isinstance(item, dict | list)
-                )
-            return known
-        if isinstance(node, list):
-            return sum(count(item) for item in node if isinstance(item, dict | list))
-        return 0
-
-    return count(value)
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    itself = isinstance(value, dict) and value.get("type") == "benchmark"
+    return itself + sum(count_benchmarks(item) for item in items if isinstance(item, dict | list))
 
 
 def _benchmark(
@@ -293,9 +209,8 @@ def _benchmark(
     overrides: Mapping[str, Any] | None,
     allow_outside: bool,
 ) -> tuple[Benchmark, tuple[str, ...]]:
-    file = ConfigFile(path, reader.shown(path), reader.load(path))
-    entries = includes_of(file, trace)
-    resolved = reader.resolve(entries, trace, own=file, overrides=overrides)
+    file = reader.load(path)
+    resolved = reader.resolve((), trace, benchmark=file, overrides=overrides)
     rules = _rules(reader, root, allow_outside)
     found, _ = datasets_of(resolved, rules, trace, only="benchmark")
     if len(found) != 1:
@@ -329,7 +244,7 @@ def _benchmark(
 
 
 def _rules(reader: ConfigReader, root: str, allow_outside: bool) -> PathRules:
-    """Path rules that look into the declaring root first."""
+    """Path rules that try the declaring root first."""
     roots = (root, *(other for other in reader.roots if other != root))
     return PathRules(reader.checkout, roots, allow_outside=allow_outside)
 
@@ -342,7 +257,7 @@ def datasets_of(
     Args:
         resolved: the config.
         rules: which paths a dataset may name.
-        trace: takes down what was looked at.
+        trace: takes down what was looked for.
         only: leave out datasets of other types.
 
     Raises:
@@ -350,22 +265,23 @@ def datasets_of(
             (its data is downloaded, or committed) keeps nothing from being built, and is left out.
     """
     config, file = resolved.config, resolved.file
-    routing = check_and_route(config, file=file)
-    interpolations = Interpolations(config)
-    resolver = Resolver(config, file, rules, with_relays=routing, interpolations=interpolations)
+    interpolations = Interpolations(config, resolved.budget)
     found: list[Dataset] = []
     warnings: list[str] = []
     try:
-        for entry in list(declared_datasets(config, interpolations, file)):
-            if only is not None and entry.type != only:
-                continue
-            try:
-                found.append(resolver.dataset(entry))
-            except ConfigError as error:
-                if entry.prepared:
-                    raise
-                warnings.append(f"a dataset that is not prepared is left out: {error}")
+        with nested(file):
+            routing = check_and_route(config, file=file)
+            resolver = Resolver(config, file, rules, with_relays=routing, interpolations=interpolations)
+            for entry in list(declared_datasets(config, interpolations, file)):
+                if only is not None and entry.type != only:
+                    continue
+                try:
+                    found.append(resolver.dataset(entry))
+                except ConfigError as error:
+                    if entry.prepared:
+                        raise
+                    warnings.append(f"a dataset that is not prepared is left out: {error}")
     finally:
         trace.variables |= interpolations.variables
-        trace.paths.update(rules.looked_at)
+        trace.paths.update(rules.consulted)
     return found, tuple(warnings)

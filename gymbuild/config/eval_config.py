@@ -12,13 +12,13 @@ from typing import Any
 from urllib.parse import quote
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
-from gymbuild.config.declared import dotted
-from gymbuild.config.dialect.interpolation import Interpolations, TooMuch, Unresolvable
-from gymbuild.config.dialect.merging import MOST_VALUES, too_many_values
+from gymbuild.config.dialect.interpolation import Interpolations, UnresolvableError
+from gymbuild.config.dialect.limits import Budget, nested
 from gymbuild.config.dialect.yaml_files import FLOAT_PATTERN
-from gymbuild.system.errors import ConfigError, UsageError
+from gymbuild.system.errors import UsageError
 from gymbuild.system.masking import MASK, is_secret_name, mask, secret_values
 from gymbuild.system.paths import Checkout
+from gymbuild.system.text import in_words
 
 _LONG = 8
 """Characters of a secret that is masked also where the config has it of its own, in no interpolation."""
@@ -57,7 +57,9 @@ def eval_config(
     resolved = resolve_configs(
         checkout, paths, search_dirs=search_dirs, overrides=overrides, allow_outside=allow_outside
     )
-    return to_yaml(render(resolved.config, file=resolved.config_files[0]))
+    file = resolved.config_files[0]
+    with nested(file):
+        return to_yaml(render(resolved.config, file=file))
 
 
 def config_path_of(
@@ -79,7 +81,7 @@ def config_path_of(
         return word
     near = difflib.get_close_matches(word, [*catalog.benchmarks, *catalog.problems], n=3, cutoff=0.5)
     hint = (
-        f"did you mean {' or '.join(near)}?"
+        f"did you mean {in_words(near, 'or')}?"
         if near
         else "gymbuild benchmarks lists them; files end in .yaml."
     )
@@ -94,21 +96,18 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
         file: the config that was asked for, for errors.
 
     Raises:
-        ConfigError: resolved, it is larger than a config may be, or it holds more interpolations.
+        ConfigError: resolved, it comes to more values than a config may.
     """
-    interpolations = Interpolations(config, most_nodes=MOST_VALUES)
+    budget = Budget(file)
+    interpolations = Interpolations(config, budget)
     values = secret_values()
     # a short one may well be a word that the config has of its own
     long = sorted(
         {form for value in values if len(value) >= _LONG for form in _forms(value)}, key=_longest_first
     )
-    left = MOST_VALUES
 
     def value_of(value: Any, path: tuple[Any, ...], inside: frozenset[int]) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise too_many_values(file, dotted(path))
+        budget.spend(1, key=path)
         if isinstance(value, dict | list):
             if id(value) in inside:
                 return f"${{{'.'.join(map(str, path))}}}"
@@ -126,9 +125,7 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
         interpolations.variables.clear()
         try:
             found = interpolations.resolve(path)
-        except TooMuch as error:
-            raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=dotted(path)) from None
-        except (Unresolvable, LookupError):
+        except (UnresolvableError, LookupError):
             return _masked(value, long)
         read = interpolations.variables
         # whatever way it came here, and whatever was made of it; a default is written in the config for all to read
@@ -136,9 +133,11 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
             return MASK
         return _masked(found, [*long, *values] if read else long)
 
-    return {
-        _masked(key, long): value_of(value, (key,), frozenset({id(config)})) for key, value in config.items()
-    }
+    with nested(file):
+        return {
+            _masked(key, long): value_of(item, (key,), frozenset({id(config)}))
+            for key, item in config.items()
+        }
 
 
 def _longest_first(text: str) -> tuple[int, str]:

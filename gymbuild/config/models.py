@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from gymbuild.config.dialect.merging import MISSING
-from gymbuild.config.dialect.yaml_files import kind_of
+from gymbuild.config.dialect.values import MISSING, kind_of
 from gymbuild.system.errors import ConfigError
 
 LICENSES = (

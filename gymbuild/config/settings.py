@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gymbuild.system.errors import UsageError
+from gymbuild.system.text import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ def parse_settings(words: Sequence[str]) -> Settings:
             continue
         if name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.5)
-            hint = f"did you mean {_or(near)}?" if near else f"the settings are {', '.join(NAMES)}."
+            hint = (
+                f"did you mean {in_words(near, 'or')}?" if near else f"the settings are {', '.join(NAMES)}."
+            )
             raise UsageError(f"{word}: there is no setting {name!r}; {hint}")
         values[name] = _typed(name, text)
     if arguments:
@@ -155,9 +158,3 @@ def merge_arguments(onto: dict[str, Any], other: dict[str, Any]) -> dict[str, An
         else:
             onto[key] = value
     return onto
-
-
-def _or(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(names[:-1]) + " or " + names[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 LONGEST_ID = 80
 """Characters of a task id that a person is shown."""
@@ -32,6 +33,11 @@ def visible(text: str) -> str:
 def clipped(text: str, longest: int = LONGEST_ID) -> str:
     """`text`, or its beginning and how long it is."""
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+
+
+def in_words(names: Sequence[str], word: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`; or with another word in place of "and"."""
+    return f" {word} ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
 
 
 def id_text(task_id: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from gymbuild.cache.witness import holds
 from gymbuild.config.catalog import Catalog, load_catalog
 from gymbuild.config.catalog_records import CatalogRecords
-from gymbuild.config.dialect.yaml_files import MAX_BYTES
+from gymbuild.config.dialect.limits import MAX_BYTES
 from gymbuild.config.discovery import discover
 from tests.config.small_checkouts import BENCHMARK, SERVER, Configs
 

@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gymbuild.config.dialect.limits import MAX_BYTES, MAX_VALUES, Budget
 from gymbuild.config.dialect.merging import merge
-from gymbuild.config.dialect.yaml_files import MAX_BYTES, parse
+from gymbuild.config.dialect.yaml_files import parse
 from gymbuild.system.errors import ConfigError
 from tests.config.small_checkouts import Configs
 
+TOO_MUCH = "it comes to more than 100,000 values"
 CORPUS: dict[str, tuple[str | bytes, str]] = {
     "tabs as indentation": ("a:\n\tb: 1\n", r":2: a tab is not allowed as indentation"),
     "duplicate keys": ("a: 1\nb: 2\na: 3\n", r":3: the key 'a' is given twice, on lines 1 and 3"),
@@ -42,16 +44,16 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
     "a date by its tag": ("a: !!timestamp 2024-01-01\n", r"a: found a date"),
     "a number of too many digits": (
         "a: " + "1" * 5000 + "\n",
-        r":1: a number has more than 1,000 characters",
+        r":1: a number cannot be read: Exceeds the limit",
     ),
     "a number of base sixty that takes seconds": (
         "a: 1" + ":59" * 100_000 + "\n",
-        r":1: a number has more than",
+        rf":1: {TOO_MUCH}",
     ),
-    "a number that nothing could print": ("a: 0x" + "f" * 100_000 + "\n", r":1: a number has more than"),
+    "a number that nothing could print": ("a: 0x" + "f" * 100_000 + "\n", rf":1: {TOO_MUCH}"),
     "numbers of equal hash as keys": (
         "".join(f"{number * (2**61 - 1)}: x\n" for number in range(9_000)),
-        r":2: the key 2305843009213693951 is a number of more than 18 digits",
+        rf":\d+: {TOO_MUCH}",
     ),
     "a code-running tag": (
         "a: !!python/object/apply:os.system ['touch {mark}']\n",
@@ -61,27 +63,31 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
     "a path tag": ("a: !!python/object/apply:pathlib.Path [x]\n", r":1: the tag .* never executed"),
     "deep flow nesting": (
         "a: " + "[" * 50_000 + "]" * 50_000 + "\n",
-        r":1: it is nested deeper than 100 levels",
+        r":1: it is nested too deeply",
     ),
     "deep block nesting": (
-        "".join(" " * n + f"k{n}:\n" for n in range(400)),
-        r"nested deeper than 100 levels",
+        "".join(" " * n + f"k{n}:\n" for n in range(1_200)),
+        r"it is nested too deeply",
     ),
-    "deep dashes": ("- " * 5_000 + "x\n", r"nested deeper than 100 levels"),
-    "many values": ("a: [" + "1," * 400_000 + "]\n", r"more values than a config may have"),
+    "deep dashes": ("- " * 5_000 + "x\n", r"it is nested too deeply"),
+    "lists in lists by aliases": (
+        "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 440)),
+        r"it is nested too deeply",
+    ),
+    "many values": ("a: [" + "1," * 400_000 + "]\n", rf":1: {TOO_MUCH}"),
     "ten megabytes": ("# " + "x" * (10 << 20), r"a config may have at most"),
     "unset values in braces": ("a: {b: ???}\n", r":1: \?\?\? needs quotes inside braces"),
     "aliases that expand to gigabytes": (
         "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
         + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)),
-        r"expand to more than 20,000 values",
+        rf":\d+: {TOO_MUCH}",
     ),
     "merge keys that repeat a large mapping": (
         "base: &b {"
         + ",".join(f"k{n}: 1" for n in range(5_000))
         + "}\n"
         + "".join(f"m{n}: {{<<: *b}}\n" for n in range(1_500)),
-        r":\d: its merge keys expand to more than 20,000 values",
+        rf":\d+: {TOO_MUCH}",
     ),
     "merge keys of nothing within one another": (
         "a: "
@@ -89,7 +95,7 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
         + "{}"
         + "".join(f", *a{n}]}}" for n in reversed(range(45)))
         + "\n",
-        r":1: its merge keys expand to more than 20,000 values",
+        rf":1: {TOO_MUCH}",
     ),
 }
 
@@ -143,9 +149,9 @@ class TestMalformedFiles:
         text = "a0: &a0 {" + ", ".join(f"k{n}: 1" for n in range(10)) + "}\n"
         text += "".join(f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 12))
         try:
-            assert parse(text.encode(), "x")["a11"] == {f"k{n}": 1 for n in range(10)}
+            assert parse(text.encode(), Budget("x"))["a11"] == {f"k{n}": 1 for n in range(10)}
         except ConfigError as error:
-            assert "merge keys expand to more than 20,000 values" in str(error)
+            assert TOO_MUCH in str(error)
 
     def test_long_texts_are_no_values(self, configs: Configs) -> None:
         text = "".join(f"  line {n}, with commas, and: colons\n" for n in range(20_000))
@@ -158,7 +164,7 @@ class TestMalformedFiles:
     ) -> None:
         big = "big: {" + ", ".join(f"k{n}: 1" for n in range(4_000)) + "}\n"
         configs.write("a.yaml", big + "".join(f"c{n}: {directive}\n" for n in range(2_000)))
-        with pytest.raises(ConfigError, match=r"^a\.yaml: c12: it comes to more than 50,000 values"):
+        with pytest.raises(ConfigError, match=rf"^a\.yaml: c\d+: {TOO_MUCH}"):
             configs.resolve("a.yaml")
 
     def test_includes_that_add_up_are_refused(self, configs: Configs) -> None:
@@ -166,7 +172,7 @@ class TestMalformedFiles:
         for name in names:
             configs.write(name, "".join(f"{name}{n}: 1\n" for n in range(9_000)))
         configs.write("a.yaml", f"config_paths: [{', '.join(names)}]\n")
-        with pytest.raises(ConfigError, match=r"^a\.yaml: config_paths: .*more than 50,000 values"):
+        with pytest.raises(ConfigError, match=rf"^a\.yaml: config_paths: {TOO_MUCH}"):
             configs.resolve("a.yaml")
 
     def test_a_mapping_that_interpolations_multiply_in_a_merge_is_refused(self, configs: Configs) -> None:
@@ -175,7 +181,7 @@ class TestMalformedFiles:
         configs.write(
             "a.yaml", "config_paths: [b.yaml]\n" + "".join(f"c{n}: {{x: 1}}\n" for n in range(3_000))
         )
-        with pytest.raises(ConfigError, match=r"^a\.yaml: c12: it comes to more than 50,000 values"):
+        with pytest.raises(ConfigError, match=rf"^a\.yaml: c\d+: {TOO_MUCH}"):
             configs.resolve("a.yaml")
 
     @pytest.mark.parametrize(
@@ -204,6 +210,7 @@ class TestMalformedFiles:
 
     def test_the_limit_is_above_what_people_write(self) -> None:
         assert MAX_BYTES >= 1 << 20
+        assert MAX_VALUES >= 100_000
 
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -223,8 +230,6 @@ class TestOmegaConfIsTheReference:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        from gymbuild.config.dialect.interpolation import Interpolations
-
         try:
             made = OmegaConf.merge(*map(OmegaConf.create, documents))
             expected: Any = OmegaConf.to_container(made, resolve=False)
@@ -233,9 +238,7 @@ class TestOmegaConfIsTheReference:
         merged: Any = {}
         try:
             for document in documents:
-                merged = merge(
-                    merged, document, dereference=lambda tree, text: Interpolations(tree).follow(text)
-                )
+                merged = merge(merged, document, Budget("x"))
         except ConfigError:
             merged = None
         assert merged == expected
@@ -257,7 +260,7 @@ class TestOmegaConfIsTheReference:
         except (YAMLError, ValueError):
             expected = None
         try:
-            found = parse(text.encode(), "x")
+            found = parse(text.encode(), Budget("x"))
         except ConfigError:
             found = None
         assert repr(found) == repr(expected)
@@ -286,4 +289,4 @@ class TestOmegaConfIsTheReference:
         from omegaconf import OmegaConf
 
         expected = OmegaConf.to_container(OmegaConf.load(io.StringIO(f"k: {text}\n")))
-        assert repr(parse(f"k: {text}\n".encode(), "x")) == repr(expected)
+        assert repr(parse(f"k: {text}\n".encode(), Budget("x"))) == repr(expected)

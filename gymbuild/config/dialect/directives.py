@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.config.dialect.interpolation import NOTHING, Interpolations
-from gymbuild.config.dialect.merging import MISSING, MOST_VALUES, copy_plain, merge, too_many_values
-from gymbuild.config.dialect.yaml_files import count_values, kind_of
+from gymbuild.config.dialect.limits import Budget, count
+from gymbuild.config.dialect.merging import merge
+from gymbuild.config.dialect.values import MISSING, copy_plain, dotted, has, kind_of
 from gymbuild.system.errors import ConfigError
 
 INHERIT = "_inherit_from"
@@ -19,18 +20,20 @@ _COPY_TEXT = "${copy:"
 _UNSET = object()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pass:
     """One pass: the tree that changes, and the tree as it stood before."""
 
     live: dict[Any, Any]
     before: dict[Any, Any]
-    file: str | None
-    left: int = MOST_VALUES
-    """How many more values directives may bring."""
+    budget: Budget
+
+    def fault(self, path: Sequence[Any], text: str) -> ConfigError:
+        """An error at a path."""
+        return ConfigError(text, file=self.budget.file, key=dotted(path))
 
 
-def apply_directives(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]:
+def apply_directives(config: dict[Any, Any], budget: Budget) -> dict[Any, Any]:
     """The config with its directives carried out; `config` itself is not changed.
 
     Sources are read as they stood before the pass, so a directive inside a source is not carried out in the
@@ -38,33 +41,31 @@ def apply_directives(config: dict[Any, Any], *, file: str | None = None) -> dict
 
     Args:
         config: the merged config.
-        file: the config that was asked for, for errors.
+        budget: is spent on what directives bring; its file is named in errors.
 
     Raises:
         ConfigError: a source that does not exist, or a key to delete that is nowhere, by key; or more values than
             a config may have.
     """
-    if count_values(config, MOST_VALUES) > MOST_VALUES:
-        raise too_many_values(file, None)
     live = copy_plain(config)
-    _visit(_Pass(live, config, file), live, (), set())
+    _visit(_Pass(live, config, budget), live, (), set())
     return live  # type: ignore[no-any-return]
 
 
-def _visit(work: _Pass, mapping: dict[Any, Any], path: tuple[Any, ...], seen: set[int]) -> None:
+def _visit(work: _Pass, mapping: dict[Any, Any], path: tuple[Any, ...], visited: set[int]) -> None:
     # the entries as they are now: what a directive moves away is still visited, what it brings is not
     for key, value in list(mapping.items()):
         here = (*path, key)
         to_delete: set[str] | None = None
-        if _is_set(value, DELETE):
+        if has(value, DELETE):
             to_delete = _names(value.pop(DELETE), work, here)
-            for name in [name for name in to_delete if _is_set(value, name)]:
+            for name in [name for name in to_delete if has(value, name)]:
                 del value[name]
                 to_delete.discard(name)
         if isinstance(value, dict):
-            _visit(work, value, here, seen)
+            _visit(work, value, here, visited)
         elif isinstance(value, list):
-            _visit_items(work, value, here, seen)
+            _visit_items(work, value, here, visited)
 
         source, moves = _source_of(work, value, here)
         if source is None:
@@ -81,40 +82,30 @@ def _visit(work: _Pass, mapping: dict[Any, Any], path: tuple[Any, ...], seen: se
             continue
         if isinstance(value, dict):
             if not isinstance(found, dict):
-                raise ConfigError(
-                    f"{source} is {kind_of(found)}; `{INHERIT}` and `{COPY}` take a mapping.",
-                    file=work.file,
-                    key=_dotted(here),
+                raise work.fault(
+                    here, f"{source} is {kind_of(found)}; `{INHERIT}` and `{COPY}` take a mapping."
                 )
-            found = merge(found, value, file=work.file, dereference=_dereference)
-        work.left -= count_values(found, work.left)
-        if work.left <= 0:
-            raise too_many_values(work.file, _dotted(here))
+            found = merge(found, value, work.budget)
+        work.budget.spend(count(found, work.budget.left), key=here)
         mapping[key] = copy_plain(found)
         for name in sorted(to_delete or ()):
-            if (
-                not isinstance(mapping[key], dict)
-                or name not in mapping[key]
-                or mapping[key][name] == MISSING
-            ):
-                raise ConfigError(
-                    f"`{DELETE}` names {name!r}, which neither this mapping nor {source} has.",
-                    file=work.file,
-                    key=_dotted(here),
+            if not has(mapping[key], name):
+                raise work.fault(
+                    here, f"`{DELETE}` names {name!r}, which neither this mapping nor {source} has."
                 )
             del mapping[key][name]
 
 
-def _visit_items(work: _Pass, items: list[Any], path: tuple[Any, ...], seen: set[int]) -> None:
+def _visit_items(work: _Pass, items: list[Any], path: tuple[Any, ...], visited: set[int]) -> None:
     """Mappings that are items of a list are looked into; they are not themselves targets, nor are deeper lists."""
     for position, item in enumerate(items):
         if isinstance(item, str) and "${" in item:
             item = Interpolations(work.live).follow(item)
-            if id(item) in seen:
+            if id(item) in visited:
                 continue
-            seen.add(id(item))
+            visited.add(id(item))
         if isinstance(item, dict):
-            _visit(work, item, (*path, position), seen)
+            _visit(work, item, (*path, position), visited)
 
 
 def _source_of(work: _Pass, value: Any, path: tuple[Any, ...]) -> tuple[str | None, bool]:
@@ -128,35 +119,25 @@ def _source_of(work: _Pass, value: Any, path: tuple[Any, ...]) -> tuple[str | No
     # where both are given, the copy names the source and the source goes away nevertheless
     source: str | None = None
     moves = False
-    if _is_set(value, INHERIT):
+    if has(value, INHERIT):
         source, moves = _text(value.pop(INHERIT), INHERIT, work, path), True
-    if _is_set(value, COPY):
+    if has(value, COPY):
         source = _text(value.pop(COPY), COPY, work, path)
     return source, moves
-
-
-def _is_set(value: Any, key: str) -> bool:
-    return isinstance(value, dict) and key in value and value[key] != MISSING
 
 
 def _text(value: Any, directive: str, work: _Pass, path: tuple[Any, ...]) -> str:
     if isinstance(value, str) and "${" in value:
         value = Interpolations(work.live).plain(value)
     if not isinstance(value, str):
-        raise ConfigError(
-            f"`{directive}` takes a dotted path as text, found {kind_of(value)}.",
-            file=work.file,
-            key=_dotted(path),
-        )
+        raise work.fault(path, f"`{directive}` takes a dotted path as text, found {kind_of(value)}.")
     return value
 
 
 def _names(value: Any, work: _Pass, path: tuple[Any, ...]) -> set[str]:
     if not isinstance(value, str):
-        raise ConfigError(
-            f"`{DELETE}` takes key names as text, with commas between them, found {kind_of(value)}.",
-            file=work.file,
-            key=_dotted(path),
+        raise work.fault(
+            path, f"`{DELETE}` takes key names as text, with commas between them, found {kind_of(value)}."
         )
     return {name.strip() for name in value.split(",")}
 
@@ -177,11 +158,10 @@ def _lookup(work: _Pass, tree: dict[Any, Any], parts: Sequence[str], path: tuple
 
 
 def _no_source(parts: Sequence[str], work: _Pass, path: tuple[Any, ...]) -> ConfigError:
-    return ConfigError(
+    return work.fault(
+        path,
         f"it inherits from or copies {'.'.join(parts)!r}, which the merged config does not have. Correct the path, "
         "or include the config that defines it in `config_paths`.",
-        file=work.file,
-        key=_dotted(path),
     )
 
 
@@ -189,7 +169,7 @@ def leftovers(config: dict[Any, Any]) -> list[str]:
     """Dotted keys of directives that are still there after the pass: a chain, which is not followed twice."""
     found: list[str] = []
 
-    def look(value: Any, path: str) -> None:
+    def search(value: Any, path: str) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
                 here = f"{path}.{key}" if path else str(key)
@@ -198,21 +178,10 @@ def leftovers(config: dict[Any, Any]) -> list[str]:
                 ):
                     found.append(here)
                 if isinstance(item, dict | list):
-                    look(item, here)
+                    search(item, here)
         elif isinstance(value, list):
             for position, item in enumerate(value):
-                look(item, f"{path}[{position}]")
+                search(item, f"{path}[{position}]")
 
-    look(config, "")
+    search(config, "")
     return found
-
-
-def _dotted(path: Sequence[Any]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return text.lstrip(".")
-
-
-def _dereference(tree: dict[Any, Any], text: str) -> Any:
-    return Interpolations(tree).follow(text)

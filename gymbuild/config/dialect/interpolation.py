@@ -9,25 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gymbuild.config.dialect.merging import MISSING
-from gymbuild.config.dialect.yaml_files import count_values
+from gymbuild.config.dialect.limits import MAX_VALUES, Budget, count, weight
+from gymbuild.config.dialect.values import MISSING
 
 _NODE = re.compile(r"\$\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}")
 """An interpolation of one node by its absolute path: what needs no OmegaConf."""
 _REFERENCE = re.compile(r"(?:\$\{|:|,)\s*(\.*)([A-Za-z_][\w.-]*)")
 """What might name another node inside an interpolation; taking too much for a reference does no harm."""
-_MOST_CHARACTERS = 1_000_000
-"""What one value may come to when its interpolations are resolved."""
-_COST = 1_000
-"""Characters that one interpolation counts for: it takes OmegaConf as long as writing so many."""
-_LONGEST = 20_000
-"""Characters from the first to the last sign of the interpolations of one text: reading more takes OmegaConf seconds."""
-_MOST_INTERPOLATIONS = 2_000
-"""Interpolations that OmegaConf resolves for one config; long texts count as several."""
-_MOST_NODES = 5_000
-"""Values of a config that OmegaConf makes nodes of, which takes it a tenth of a millisecond each."""
-_MOST_STEPS = 25
-"""Interpolations that may lead to one another before they count as a loop."""
+_INTERPOLATION = 50
+"""Values that one interpolation counts for: it takes OmegaConf as long."""
+_NODE_MADE = 20
+"""Values that one node counts for which OmegaConf makes of a value: a tenth of a millisecond."""
+_PARSED = 20
+"""Characters from the first to the last interpolation of a text that take OmegaConf as long as an interpolation."""
+_SMALL = 2_000
+"""Values of a config of which OmegaConf is given all."""
 _WORDS = re.compile(r"[\w-]+")
 _NESTED = re.compile(r"\$\{[^}]{0,5000}?\$\{")
 _LOCK = threading.RLock()
@@ -35,7 +31,7 @@ NOTHING: Any = object()
 """What `Interpolations.plain` gives where there is nothing that it can tell."""
 
 
-class Unresolvable(Exception):
+class UnresolvableError(Exception):
     """An interpolation that leads to nothing; the text says why."""
 
 
@@ -50,54 +46,43 @@ def has_interpolation(value: Any) -> bool:
     return False
 
 
-class TooMuch(Unresolvable):
-    """A config with more interpolations than are resolved; a single value with too many is only unresolvable."""
-
-
 class Interpolations:
     """Resolves interpolations within one config.
 
     Args:
         config: the whole config, as plain data; it must not change afterwards.
-        most_nodes: values that OmegaConf is given to make nodes of, at the most.
+        budget: is spent on what is resolved; default one of its own.
     """
 
-    def __init__(self, config: dict[Any, Any], *, most_nodes: int = _MOST_NODES) -> None:
+    def __init__(self, config: dict[Any, Any], budget: Budget | None = None) -> None:
         self._config = config
-        self._most_nodes = self._nodes_left = most_nodes
+        self._budget = budget or Budget(None)
         self._small: bool | None = None
         self._by_top: dict[Any, Any] = {}
         self._by_keys: dict[frozenset[Any] | None, Any] = {}
-        self._odd_keys: list[Any] | None = None
+        self._unusual_keys: list[Any] | None = None
         self._named_in: dict[Any, frozenset[str] | None] = {}
         self._plain_values: dict[str, Any] = {}
-        self._sizes: dict[int, int] = {}
+        self._costs: dict[int, int] = {}
         self._by_key: dict[str, list[Any]] = {}
-        self._left = _MOST_INTERPOLATIONS
         self.variables: set[str] = set()
         """Environment variables that were read."""
 
     def plain(self, text: str) -> Any:
         """What a plain interpolation leads to, or `NOTHING` when it is not plain or leads nowhere.
 
-        This needs no OmegaConf, so it costs nothing where many values are looked at.
+        This needs no OmegaConf, so it costs nothing where many values are asked for.
         """
         if text not in self._plain_values:
-            self._plain_values[text] = self._plain(text, [_MOST_STEPS])
-        return self._plain_values[text]
-
-    def _plain(self, text: str, steps: list[int]) -> Any:
-        """`plain`, within a number of steps that it shares with those that it calls: a circle ends."""
-        while steps[0] > 0:
-            steps[0] -= 1
+            # until it is found: a circle leads nowhere
+            self._plain_values[text] = NOTHING
             match = _NODE.fullmatch(text)
-            if match is None:
-                return NOTHING
-            found = self._at(match.group(1).split("."), steps)
-            if not isinstance(found, str) or "${" not in found:
-                return found
-            text = found
-        return NOTHING
+            if match is not None:
+                found = self._at(match.group(1).split("."))
+                if isinstance(found, str) and "${" in found:
+                    found = self.plain(found)
+                self._plain_values[text] = found
+        return self._plain_values[text]
 
     def follow(self, text: str) -> Any:
         """The mapping or list that a plain interpolation leads to; None for anything else."""
@@ -120,11 +105,11 @@ class Interpolations:
                 raise LookupError(part)
         return node
 
-    def _at(self, path: Sequence[str], steps: list[int]) -> Any:
+    def _at(self, path: Sequence[str]) -> Any:
         node: Any = self._config
         for part in path:
             if isinstance(node, str) and "${" in node:
-                node = self._plain(node, steps)
+                node = self.plain(node)
             if isinstance(node, dict):
                 if part not in node:
                     return NOTHING
@@ -143,49 +128,55 @@ class Interpolations:
 
         Raises:
             LookupError: nothing is there.
-            Unresolvable: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
-                not set; `TooMuch` when it is the config that holds too many.
+            UnresolvableError: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
+                not set.
+            ConfigError: the config comes to more values than it may.
         """
         value = self.walk(path)
         if isinstance(value, str):
             found = self.plain(value)
             if found is not NOTHING and found is not None and found != MISSING:
                 value = found
+            if isinstance(value, dict | list):
+                self._budget.spend(count(value, self._budget.left), key=path)
         if not has_interpolation(value):
             return value
-        self._check_growth(value)
+        try:
+            self._budget.spend(self._cost(value), key=path)
+        except RecursionError:
+            self._costs.clear()
+            raise UnresolvableError("it leads to itself, or through too many others") from None
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
         with _LOCK, _recorded_variables(self.variables):
             try:
-                node: Any = self._nodes(path[0])
+                node: Any = self._nodes(path)
                 for part in path:
                     node = node[part]
                 return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
             except RecursionError:
-                raise Unresolvable("it leads to itself") from None
+                raise UnresolvableError("it leads to itself") from None
             except (OmegaConfBaseException, ValueError, TypeError, AttributeError, LookupError) as error:
-                raise Unresolvable(_reason(error)) from None
+                raise UnresolvableError(_reason(error)) from None
 
-    def _nodes(self, top: Any) -> Any:
-        """OmegaConf's nodes of the config: of all of it if it is small, else of what can matter for one key."""
+    def _nodes(self, path: Sequence[Any]) -> Any:
+        """OmegaConf's nodes of the config: of all of it if it is small, else of what can matter for a path."""
+        top = path[0]
         found = self._by_top.get(top)
         if found is not None:
             return found
         from omegaconf import OmegaConf
 
         if self._small is None:
-            self._small = count_values(self._config, self._most_nodes) <= self._most_nodes
+            self._small = count(self._config, _SMALL) <= _SMALL
         keys = None if self._small else self._keys_that_matter(top)
         found = self._by_keys.get(keys)
         if found is None:
             part: dict[Any, Any] = self._config
             if keys is not None:
                 part = {key: item for key, item in self._config.items() if key in keys}
-            self._nodes_left -= count_values(part, self._nodes_left)
-            if self._nodes_left < 0:
-                raise TooMuch(f"more than {self._most_nodes:,} values of the config matter for it")
+            self._budget.spend(_NODE_MADE * count(part, self._budget.left), key=path)
             found = self._by_keys[keys] = OmegaConf.create(part)
         self._by_top[top] = found
         return found
@@ -193,14 +184,14 @@ class Interpolations:
     def _keys_that_matter(self, top: Any) -> frozenset[Any] | None:
         """The top-level keys that interpolations can lead to from within one; None when any of them might be.
 
-        OmegaConf makes a node of every value that it is given, which takes far longer than to look for the few
+        OmegaConf makes a node of every value that it is given, which takes far longer than to find the few
         that it needs. Taking too many does no harm.
         """
-        if self._odd_keys is None:
-            self._odd_keys = [
+        if self._unusual_keys is None:
+            self._unusual_keys = [
                 key for key in self._config if not isinstance(key, str) or not _WORDS.fullmatch(key)
             ]
-        found: dict[Any, None] = {top: None, **dict.fromkeys(self._odd_keys)}
+        found: dict[Any, None] = {top: None, **dict.fromkeys(self._unusual_keys)}
         pending = list(found)
         while pending:
             key = pending.pop()
@@ -226,65 +217,38 @@ class Interpolations:
                 named.update(word for word in _WORDS.findall(text) if word in self._config)
         return frozenset(named)
 
-    def _check_growth(self, value: Any) -> None:
-        """Refuse interpolations that repeat one another into a text of gigabytes, or that go in a circle."""
-        self._left -= 1
-        if self._left < 0:
-            raise TooMuch(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
-        try:
-            total = self._count(value, 0)
-        except RecursionError:
-            raise Unresolvable("it leads to itself") from None
-        if total > _MOST_CHARACTERS:
-            raise Unresolvable(
-                f"it expands to more than {_MOST_CHARACTERS:,} characters, or leads through too many interpolations"
-            )
-        self._left -= max(0, total // _COST - 1)
-
-    def _count(self, item: Any, depth: int) -> int:
-        """What a value costs once it is resolved, in characters; more than `_MOST_CHARACTERS` means too much."""
-        if isinstance(item, str):
-            if "${" not in item:
-                return len(item)
-            if item.rfind("}") - item.find("${") > _LONGEST or item.count("${") > _MOST_CHARACTERS // _COST:
-                return _MOST_CHARACTERS + 1
-        elif not isinstance(item, dict | list):
-            return 8
-        known = self._sizes.get(id(item))
-        if known is not None:
-            return known
-        if depth > 2 * _MOST_STEPS:
-            raise Unresolvable("it leads to itself, or through too many others")
-        # while it is being counted: what leads to itself adds nothing more, OmegaConf refuses it later
-        self._sizes[id(item)] = len(item) if isinstance(item, str) else 0
-        try:
-            total = self._count_parts(item, depth + isinstance(item, str))
-        except BaseException:
-            del self._sizes[id(item)]
-            raise
-        self._sizes[id(item)] = total
-        return total
-
-    def _count_parts(self, item: Any, depth: int) -> int:
-        total: int
-        if isinstance(item, dict | list):
+    def _cost(self, item: Any) -> int:
+        """How many values an item counts for once it is resolved; soon after `MAX_VALUES` it ends."""
+        if not (isinstance(item, dict | list) or (isinstance(item, str) and "${" in item)):
+            return weight(item)
+        if id(item) not in self._costs:
+            # until it is counted: what leads to itself adds nothing more, OmegaConf refuses it later
+            self._costs[id(item)] = 1
             total = 1
-            for part in item.values() if isinstance(item, dict) else item:
-                total += self._count(part, depth)
-                if total > _MOST_CHARACTERS:
+            if isinstance(item, str):
+                total += weight(item) + _INTERPOLATION * item.count("${")
+                total += _INTERPOLATION * max(item.rfind("}") - item.find("${"), 0) // _PARSED
+            for part in self._parts(item):
+                total += self._cost(part)
+                if total > MAX_VALUES:
                     break
-            return total
-        total = len(item) + _COST * item.count("${") + _COST * (item.rfind("}") - item.find("${")) // 20
-        for dots, name in _REFERENCE.findall(item):
-            for target in self._targets(dots, name):
-                total += self._count(target, depth)
-                if total > _MOST_CHARACTERS:
-                    return total
-        return total
+            self._costs[id(item)] = total
+        return self._costs[id(item)]
+
+    def _parts(self, item: Any) -> Iterator[Any]:
+        """What an item comes to: its items, or what its interpolations might lead to."""
+        if isinstance(item, dict):
+            yield from item
+            yield from item.values()
+        elif isinstance(item, list):
+            yield from item
+        else:
+            for dots, name in _REFERENCE.findall(item):
+                yield from self._targets(dots, name)
 
     def _targets(self, dots: str, name: str) -> list[Any]:
         if not dots:
-            found = self._at(name.split("."), [_MOST_STEPS])
+            found = self._at(name.split("."))
             return [] if found is NOTHING else [found]
         if not self._by_key:
             _index_keys(self._config, self._by_key)

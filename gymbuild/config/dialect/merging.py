@@ -2,113 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.config.dialect.yaml_files import count_values, kind_of
+from gymbuild.config.dialect.interpolation import Interpolations
+from gymbuild.config.dialect.limits import Budget, count
+from gymbuild.config.dialect.values import MISSING, kind_of
 from gymbuild.system.errors import ConfigError
-
-MISSING = "???"
-"""OmegaConf's mark of a value that is still to be given."""
-MOST_VALUES = 50_000
-"""Values that a config may come to, its includes merged and its directives carried out."""
 
 
 def merge(
     base: dict[Any, Any],
     over: dict[Any, Any],
+    budget: Budget,
     *,
     file: str | None = None,
-    dereference: Callable[[dict[Any, Any], str], Any] | None = None,
+    follow: bool = True,
 ) -> dict[Any, Any]:
     """`over` merged onto `base`, as a new mapping; neither is changed, and unchanged parts are shared.
 
     Args:
         base: what was merged so far.
         over: what overrides it.
-        file: the file that `over` comes from, for errors.
-        dereference: gives the mapping or list that an interpolation in `base` leads to, or None; OmegaConf
-            looks behind an interpolation before it merges onto it.
+        budget: is spent on the mappings that interpolations bring.
+        file: the file that `over` comes from, for errors; default the budget's.
+        follow: merge onto what an interpolation in `base` leads to, not onto its text, as OmegaConf does.
 
     Raises:
         ConfigError: a mapping meets a list, or interpolations multiply what is merged.
     """
-    return _merge(base, over, base, "", file, dereference, frozenset(), [MOST_VALUES])
+    return _Merge(budget, file or budget.file, follow).merge(base, over, None, "", frozenset())
 
 
-def too_many_values(file: str | None, key: str | None) -> ConfigError:
-    """A config that comes to more than one may have.
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    budget: Budget
+    file: str | None
+    follow: bool
 
-    Args:
-        file: the config that was asked for.
-        key: what is too much.
-    """
-    return ConfigError(
-        f"it comes to more than {MOST_VALUES:,} values; a config may not have more.", file=file, key=key
-    )
+    def merge(
+        self,
+        base: dict[Any, Any],
+        over: dict[Any, Any],
+        root: dict[Any, Any] | None,
+        path: str,
+        above: frozenset[int],
+    ) -> dict[Any, Any]:
+        """`merge` at `path`.
 
-
-def _merge(
-    base: dict[Any, Any],
-    over: dict[Any, Any],
-    root: dict[Any, Any],
-    path: str,
-    file: str | None,
-    dereference: Callable[[dict[Any, Any], str], Any] | None,
-    above: frozenset[int],
-    left: list[int],
-) -> dict[Any, Any]:
-    """`merge` at `path`; `above` are the mappings that `base` lies in, which are never looked behind.
-
-    `left` is how many more values may be brought by interpolations.
-    """
-    result = dict(base)
-    above = above | {id(base)}
-    for key, new in over.items():
-        if key not in result:
-            result[key] = new
-            continue
-        old = result[key]
-        if dereference is not None and isinstance(old, str) and "${" in old:
-            target = dereference(root if path else result, old)
-            if isinstance(target, dict | list) and id(target) not in above:
-                old = result[key] = target
-                if isinstance(new, dict):
-                    left[0] -= count_values(target, left[0])
-                    if left[0] <= 0:
-                        raise too_many_values(file, f"{path}.{key}".lstrip("."))
-        if isinstance(new, dict):
-            if isinstance(old, dict):
-                result[key] = _merge(
-                    old, new, root if path else result, f"{path}.{key}", file, dereference, above, left
-                )
+        `root` is the whole of the merged config, None where that is `base`; `above` are the mappings that `base` lies
+        in, which are never merged onto again.
+        """
+        result = dict(base)
+        tree = result if root is None else root
+        above = above | {id(base)}
+        for key, new in over.items():
+            if key not in result:
+                result[key] = new
                 continue
-            if isinstance(old, list):
-                raise _clash(path, key, new, old, file)
-        elif isinstance(new, list):
-            if isinstance(old, dict):
-                raise _clash(path, key, new, old, file)
-        elif isinstance(new, str) and new == MISSING:
-            continue
-        result[key] = new
-    return result
-
-
-def _clash(path: str, key: Any, new: Any, old: Any, file: str | None) -> ConfigError:
-    return ConfigError(
-        f"it is {kind_of(new)} here and {kind_of(old)} in a config that is overridden; a mapping and a list do "
-        "not merge. Use the same kind in both, or remove the key with `_delete_key` first.",
-        file=file,
-        key=f"{path}.{key}".lstrip("."),
-    )
-
-
-def copy_plain(value: Any) -> Any:
-    """A deep copy of plain data (much faster than `copy.deepcopy`, and shared parts become separate)."""
-    if isinstance(value, dict):
-        return {
-            key: copy_plain(item) if isinstance(item, dict | list) else item for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [copy_plain(item) if isinstance(item, dict | list) else item for item in value]
-    return value
+            old = result[key]
+            here = f"{path}.{key}".lstrip(".")
+            if self.follow and isinstance(old, str) and "${" in old:
+                target = Interpolations(tree).follow(old)
+                if target is not None and id(target) not in above:
+                    old = result[key] = target
+                    if isinstance(new, dict):
+                        self.budget.spend(count(target, self.budget.left), key=here)
+            if isinstance(old, dict | list) and isinstance(new, dict | list) and type(old) is not type(new):
+                raise ConfigError(
+                    f"it is {kind_of(new)} here and {kind_of(old)} in a config that is overridden; a mapping and "
+                    "a list do not merge. Use the same kind in both, or remove the key with `_delete_key` first.",
+                    file=self.file,
+                    key=here,
+                )
+            if isinstance(new, dict) and isinstance(old, dict):
+                result[key] = self.merge(old, new, tree, here, above)
+            elif not (isinstance(new, str) and new == MISSING):
+                result[key] = new
+        return result

@@ -8,18 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gymbuild.cache.witness import Signature, is_racy, signature
-from gymbuild.config.dialect import servers
+from gymbuild.config.dialect.composition import (
+    compose_unbound_agent,
+    composed_names,
+    follow_moved_agents,
+    remove_stand_ins,
+)
 from gymbuild.config.dialect.directives import apply_directives, leftovers
-from gymbuild.config.dialect.interpolation import Interpolations, Unresolvable, has_interpolation
-from gymbuild.config.dialect.merging import MISSING, MOST_VALUES, merge
-from gymbuild.config.dialect.yaml_files import check_values, count_values, kind_of, parse, read_bytes
+from gymbuild.config.dialect.instances import DUMMY_MODEL, MODELS
+from gymbuild.config.dialect.interpolation import Interpolations, UnresolvableError, has_interpolation
+from gymbuild.config.dialect.limits import Budget, nested
+from gymbuild.config.dialect.merging import merge
+from gymbuild.config.dialect.values import MISSING, check_values, kind_of
+from gymbuild.config.dialect.yaml_files import parse, read_bytes
 from gymbuild.system.errors import ConfigError
 from gymbuild.system.paths import Checkout
 
 INCLUDES = "config_paths"
 ROOTS_VARIABLE = "NEMO_GYM_EXTRA_ROOTS"
-MOST_FILES = 2_000
-"""Files that one config may include."""
+_FILE = 40
+"""Values that an included file counts for beside its own: finding it takes as long."""
 
 _ENVIRONMENT_ALIASES = {
     "reasoning_gym_claude_code": "claude_code_reasoning_gym",
@@ -66,6 +74,8 @@ class ConfigFile:
     shown: str
     """Relative to the checkout when inside it, else absolute."""
     data: dict[Any, Any]
+    values: int
+    """How many values `data` counts for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class ResolvedConfig:
     """What config files come to."""
 
     config: dict[Any, Any]
-    """Plain data, `???` and interpolations kept."""
+    """Plain data, with `???` and interpolations as they are written."""
     files: tuple[str, ...]
     """Every file that was merged, as `ConfigFile.shown`, the first one asked for first."""
     file: str
@@ -81,6 +91,8 @@ class ResolvedConfig:
     filled_in: tuple[str, ...]
     """Top-level keys that stand in for the model that is named at run time."""
     warnings: tuple[str, ...]
+    budget: Budget
+    """What it may still come to."""
 
 
 class ConfigReader:
@@ -95,7 +107,7 @@ class ConfigReader:
     def __init__(self, checkout: Checkout, search_dirs: Sequence[str] = ()) -> None:
         self.checkout = checkout
         self.roots = search_roots(checkout, search_dirs)
-        self._parsed: dict[str, dict[Any, Any] | ConfigError] = {}
+        self._files: dict[str, ConfigFile | ConfigError] = {}
         self._signatures: dict[str, Signature | None] = {}
         self._shown: dict[str, str] = {}
         self.racy: dict[str, tuple[Signature, str]] = {}
@@ -126,24 +138,23 @@ class ConfigReader:
                 return path
         return None
 
-    def load(self, path: str) -> dict[Any, Any]:
-        """The mapping that a config file holds.
+    def load(self, path: str) -> ConfigFile:
+        """A config file, which is read once.
 
         Raises:
-            ConfigError: it cannot be read, or is no mapping.
+            ConfigError: it cannot be read, or is not a mapping.
         """
-        known = self._parsed.get(path)
-        if known is None:
+        if path not in self._files:
             try:
-                known = self._load(path)
+                self._files[path] = self._load(path)
             except ConfigError as error:
-                known = error
-            self._parsed[path] = known
-        if isinstance(known, ConfigError):
-            raise known
-        return known
+                self._files[path] = error
+        found = self._files[path]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
 
-    def _load(self, path: str) -> dict[Any, Any]:
+    def _load(self, path: str) -> ConfigFile:
         shown = self.shown(path)
         try:
             text = read_bytes(path, shown)
@@ -154,121 +165,111 @@ class ConfigReader:
             from gymbuild.cache.digests import digest_bytes
 
             self.racy[path] = (text.signature, digest_bytes(text.data))
-        data = parse(text.data, shown)
+        budget = Budget(shown)
+        data = parse(text.data, budget)
         if data is None:
-            return {}
+            data = {}
         if not isinstance(data, dict):
             raise ConfigError(f"a config is a mapping at its top, found {kind_of(data)}.", file=shown)
-        check_values(data, shown)
-        return data
+        with nested(shown):
+            check_values(data, shown)
+        return ConfigFile(path, shown, data, budget.spent)
 
     def resolve(
         self,
         entries: Sequence[str],
         trace: Trace,
         *,
-        own: ConfigFile | None = None,
+        benchmark: ConfigFile | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> ResolvedConfig:
         """Merge configs with all that they include, and carry out their directives.
 
         Args:
             entries: config paths, relative to a root or absolute; a later one overrides an earlier.
-            trace: takes down what was looked at.
-            own: a config that was read already and overrides the entries, which are its includes.
+            trace: takes down what was looked for.
+            benchmark: in place of entries, a config that was read already.
             overrides: settings that override everything.
 
         Raises:
             ConfigError: anything in them that cannot be used.
         """
-        asked = own.shown if own is not None else (entries[0] if entries else "config_paths")
-        files = self._in_merge_order(list(entries), trace, asked)
-        if own is not None:
-            files.append(own)
-        merged: dict[Any, Any] = {}
-        for position, file in enumerate(files):
-            over = file.data
-            merged = (
-                merge(merged, over, file=file.shown, dereference=_dereference) if position else dict(over)
+        asked = benchmark.shown if benchmark is not None else (entries[0] if entries else INCLUDES)
+        with nested(asked):
+            budget = Budget(asked)
+            if benchmark is not None:
+                entries = includes_of(benchmark, trace, budget)
+            files = self._in_merge_order(list(entries), trace, budget)
+            if benchmark is not None:
+                budget.spend(benchmark.values)
+                files.append(benchmark)
+            merged, from_command_line = self._merged(files, trace, budget, overrides or {})
+            filled_in = [] if _POLICY_MODEL in merged else [_POLICY_MODEL]
+            if benchmark is None or _POLICY_MODEL not in benchmark.data:
+                stand_in = {MODELS: {DUMMY_MODEL: {"entrypoint": "app.py"}}}
+                merged = merge(merged, {_POLICY_MODEL: stand_in}, budget)
+            for key in _RUN_TIME_MODEL:
+                if key not in merged:
+                    merged[key] = MISSING
+                    filled_in.append(key)
+
+            config = apply_directives(merged, budget)
+            follow_moved_agents(merged, config, file=asked)
+            compose_unbound_agent(config, budget, overrides=from_command_line)
+            remove_stand_ins(config, budget)
+            warnings = tuple(
+                f"{asked}: {key}: a directive is left over: what it stands in was itself inherited or copied from, "
+                "and a chain is not followed twice."
+                for key in leftovers(config)
             )
         names = [file.shown for file in files]
-        settings = self.find("env.yaml", trace)
-        if settings is not None:
-            data = {key: value for key, value in self.load(settings).items() if key != INCLUDES}
-            merged = merge(merged, data, file=self.shown(settings), dereference=_dereference)
-        held: dict[Any, Any] = {}
-        if overrides:
-            composed = servers.composed_names(merged)
-            held = {name: value for name, value in overrides.items() if name in composed}
-            rest = {name: value for name, value in overrides.items() if name not in composed}
-            merged = merge(merged, rest, file="the command line", dereference=_dereference)
+        order = [name for name in dict.fromkeys([asked, *names]) if name in names]
+        return ResolvedConfig(config, tuple(order), asked, tuple(filled_in), warnings, budget)
+
+    def _merged(
+        self, files: list[ConfigFile], trace: Trace, budget: Budget, overrides: Mapping[str, Any]
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Files, `env.yaml` and settings, merged; and the settings for what only composition makes."""
+        merged: dict[Any, Any] = {}
+        for position, file in enumerate(files):
+            merged = merge(merged, file.data, budget, file=file.shown) if position else dict(file.data)
+        path = self.find("env.yaml", trace)
+        if path is not None:
+            settings = self.load(path)
+            budget.spend(settings.values)
+            data = {key: value for key, value in settings.data.items() if key != INCLUDES}
+            merged = merge(merged, data, budget, file=settings.shown)
+        composed = composed_names(merged) if overrides else set()
+        later = {name: value for name, value in overrides.items() if name in composed}
+        now = {name: value for name, value in overrides.items() if name not in composed}
+        merged = merge(merged, now, budget, file="the command line")
         merged.pop(INCLUDES, None)
-        filled_in = []
-        if _POLICY_MODEL not in merged:
-            filled_in.append(_POLICY_MODEL)
-        if own is None or _POLICY_MODEL not in own.data:
-            stand_in = {servers.MODELS: {servers.DUMMY_MODEL: {"entrypoint": "app.py"}}}
-            merged = merge(merged, {_POLICY_MODEL: stand_in}, file=asked, dereference=_dereference)
-        for key in _RUN_TIME_MODEL:
-            if key not in merged:
-                merged[key] = MISSING
-                filled_in.append(key)
+        return merged, later
 
-        config = apply_directives(merged, file=asked)
-        servers.follow_moved_agents(merged, config, file=asked)
-        servers.compose_unbound_agent(config, file=asked, held=held)
-        servers.drop_stand_ins(config, file=asked)
-        warnings = tuple(
-            f"{asked}: {key}: a directive is left over: what it stands in was itself inherited or copied from, and "
-            "a chain is not followed twice."
-            for key in leftovers(config)
-        )
-        order = [asked, *names] if own is None else [own.shown, *names]
-        return ResolvedConfig(
-            config,
-            tuple(dict.fromkeys(name for name in order if name in set(names))),
-            asked,
-            tuple(filled_in),
-            warnings,
-        )
-
-    def _in_merge_order(self, entries: list[str], trace: Trace, asked: str) -> list[ConfigFile]:
+    def _in_merge_order(self, entries: list[str], trace: Trace, budget: Budget) -> list[ConfigFile]:
         """The files of a list of entries and of all that they include, each after what it includes.
 
         An entry counts once, by its text, where a breadth-first reading meets it first.
         """
         roots = len(entries)
         includes: list[list[int]] = [[] for _ in entries]
-        known = set(entries)
+        listed = set(entries)
         files: list[ConfigFile] = []
-        origin = [asked] * roots
-        position = values = 0
-        while position < len(entries):
-            entry = entries[position]
-            file = self._included(entry, trace, origin[position])
-            values += count_values(file[0].data, MOST_VALUES)
-            if values > MOST_VALUES:
-                raise ConfigError(
-                    f"with all that it includes it holds more than {MOST_VALUES:,} values.",
-                    file=asked,
-                    key=INCLUDES,
-                )
-            if file[1] is not None:
-                entries[position] = file[1]
-                known = set(entries)
-            files.append(file[0])
-            for inner in self._includes_of(file[0], trace):
-                if inner not in known:
-                    if len(entries) >= MOST_FILES:
-                        raise ConfigError(
-                            f"it includes more than {MOST_FILES:,} files.", file=asked, key=INCLUDES
-                        )
-                    known.add(inner)
+        origin = [budget.file or INCLUDES] * roots
+        for position, entry in enumerate(entries):  # which grows meanwhile
+            file, name = self._included(entry, trace, origin[position])
+            budget.spend(_FILE + file.values, key=INCLUDES)
+            if name is not None:
+                entries[position] = name
+                listed = set(entries)
+            files.append(file)
+            for inner in includes_of(file, trace, budget):
+                if inner not in listed:
+                    listed.add(inner)
                     includes[position].append(len(entries))
                     entries.append(inner)
                     includes.append([])
-                    origin.append(file[0].shown)
-            position += 1
+                    origin.append(file.shown)
         order: list[ConfigFile] = []
         pending = [(root, False) for root in reversed(range(roots))]
         while pending:
@@ -308,7 +309,7 @@ class ConfigReader:
                 key=INCLUDES,
             )
         try:
-            return ConfigFile(path, self.shown(path), self.load(path)), renamed
+            return self.load(path), renamed
         except ConfigError as error:
             if error.file == self.shown(path) and origin != error.file:
                 raise ConfigError(
@@ -319,15 +320,12 @@ class ConfigReader:
                 ) from None
             raise
 
-    def _includes_of(self, file: ConfigFile, trace: Trace) -> list[str]:
-        return includes_of(file, trace)
 
-
-def includes_of(file: ConfigFile, trace: Trace) -> list[str]:
-    """The entries of a config's own `config_paths`.
+def includes_of(file: ConfigFile, trace: Trace, budget: Budget) -> list[str]:
+    """The entries of the `config_paths` that a file itself has.
 
     Raises:
-        ConfigError: it is no list of paths.
+        ConfigError: it is not a list of paths.
     """
     entries = file.data.get(INCLUDES)
     if isinstance(entries, str) and "${" in entries:
@@ -339,10 +337,10 @@ def includes_of(file: ConfigFile, trace: Trace) -> list[str]:
             f"it must be a list of config paths, found {kind_of(entries)}.", file=file.shown, key=INCLUDES
         )
     if has_interpolation(entries):
-        interpolations = Interpolations(file.data)
+        interpolations = Interpolations(file.data, budget)
         try:
             entries = interpolations.resolve([INCLUDES])
-        except Unresolvable as error:
+        except UnresolvableError as error:
             raise ConfigError(f"it cannot be resolved: {error}.", file=file.shown, key=INCLUDES) from None
         finally:
             trace.variables |= interpolations.variables
@@ -366,7 +364,3 @@ def search_roots(checkout: Checkout, search_dirs: Sequence[str] = ()) -> tuple[s
     # the checkout keeps its own spelling, and its place at the end
     found.pop(checkout.root, None)
     return (*found.values(), checkout.root)
-
-
-def _dereference(tree: dict[Any, Any], text: str) -> Any:
-    return Interpolations(tree).follow(text)
