@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gymbuild.config.dialect.limits import MAX_BYTES, MAX_VALUES, Budget
 from gymbuild.config.dialect.merging import merge
 from gymbuild.config.dialect.yaml_files import parse
+from gymbuild.config.eval_config import eval_config
 from gymbuild.system.errors import ConfigError
-from tests.config.small_checkouts import Configs
+from tests.config.small_checkouts import BENCHMARK, SERVER, Configs
 
 TOO_MUCH = "it comes to more than 100,000 values"
 CORPUS: dict[str, tuple[str | bytes, str]] = {
@@ -70,10 +72,6 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
         r"it is nested too deeply",
     ),
     "deep dashes": ("- " * 5_000 + "x\n", r"it is nested too deeply"),
-    "lists in lists by aliases": (
-        "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 440)),
-        r"it is nested too deeply",
-    ),
     "many values": ("a: [" + "1," * 400_000 + "]\n", rf":1: {TOO_MUCH}"),
     "ten megabytes": ("# " + "x" * (10 << 20), r"a config may have at most"),
     "unset values in braces": ("a: {b: ???}\n", r":1: \?\?\? needs quotes inside braces"),
@@ -153,7 +151,19 @@ class TestMalformedFiles:
         except ConfigError as error:
             assert TOO_MUCH in str(error)
 
-    def test_long_texts_are_no_values(self, configs: Configs) -> None:
+    @pytest.mark.parametrize("levels", [100, 300, 440])
+    def test_lists_in_lists_by_aliases_are_resolved_or_an_error(self, configs: Configs, levels: int) -> None:
+        deep = "".join(f"  a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, levels))
+        configs.write("servers/math.yaml", SERVER)
+        configs.write("benchmarks/add/config.yaml", f"{BENCHMARK}prepare_script_args:\n  a0: &a0 [x]\n{deep}")
+        try:
+            assert len(configs.resolve("benchmarks/add/config.yaml").datasets[0].args) == levels
+            assert yaml.safe_load(eval_config(configs.checkout, ["add"]))["prepare_script_args"]
+        except ConfigError as error:
+            assert str(error) == "benchmarks/add/config.yaml: it is nested too deeply."
+            assert levels > 100
+
+    def test_a_long_text_is_not_many_values(self, configs: Configs) -> None:
         text = "".join(f"  line {n}, with commas, and: colons\n" for n in range(20_000))
         configs.write("a.yaml", "text: |\n" + text)
         assert configs.resolve("a.yaml").config["text"].count("\n") == 20_000

@@ -127,6 +127,7 @@ def _spend(decoded: str, loader: Any, budget: Budget) -> None:
     open_nodes: list[tuple[str | None, int]] = []
     events: Iterable[Any] = yaml.parse(decoded, Loader=loader)
     for event in events:
+        line = event.start_mark.line + 1
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
             if anchor is not None:
@@ -134,22 +135,20 @@ def _spend(decoded: str, loader: Any, budget: Budget) -> None:
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
-        line = event.start_mark.line + 1
+        anchor = event.anchor
         if isinstance(event, yaml.AliasEvent):
-            size = sizes.get(event.anchor, 0)
+            size = sizes.get(anchor or "", 0)
             if size is None:
                 raise ConfigError(
-                    f"the alias *{event.anchor} refers to what it is part of.", file=budget.file, line=line
+                    f"the alias *{anchor} refers to what it is part of.", file=budget.file, line=line
                 )
-        elif isinstance(event, yaml.ScalarEvent):
-            size = weight(event.value)
-            if event.anchor is not None:
-                sizes[event.anchor] = size
         else:
-            size = 1
-            open_nodes.append((event.anchor, budget.spent))
-            if event.anchor is not None:
-                sizes[event.anchor] = None
+            scalar = isinstance(event, yaml.ScalarEvent)
+            size = weight(event.value) if isinstance(event, yaml.ScalarEvent) else 1
+            if not scalar:
+                open_nodes.append((anchor, budget.spent))
+            if anchor is not None:
+                sizes[anchor] = size if scalar else None
         budget.spend(size, line=line)
 
 
