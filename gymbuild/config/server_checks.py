@@ -58,7 +58,7 @@ def check_servers(config: Mapping[Any, Any], *, file: str | None) -> None:
     Raises:
         ConfigError: with the block or the field.
     """
-    interpolations = Interpolations(dict(config))
+    interpolations = Interpolations(config)
     valid: dict[str, tuple[str, dict[Any, Any]]] = {}
     forgiving = value(config, "error_on_almost_servers", True) in (False, "false")
     for name, block in config.items():

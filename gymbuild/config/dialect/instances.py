@@ -83,7 +83,7 @@ def agent_instances(config: Mapping[Any, Any]) -> list[AgentInstance]:
             continue
         agents = block[AGENTS]
         if isinstance(agents, str):
-            agents = Interpolations(dict(config)).follow(agents)
+            agents = Interpolations(config).follow(agents)
         kind, inner = only_item(agents) or ("", None)
         if isinstance(inner, dict):
             found.append(AgentInstance(str(name), str(kind), inner))
@@ -131,7 +131,7 @@ def resources_reference(config: Mapping[Any, Any], agent: Mapping[Any, Any]) -> 
     """What an agent's `resources_server` refers to, an interpolation followed."""
     reference = value(agent, "resources_server")
     if isinstance(reference, str) and "${" in reference:
-        reference = Interpolations(dict(config)).follow(reference)
+        reference = Interpolations(config).follow(reference)
     return reference if isinstance(reference, dict) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +16,13 @@ _NODE = re.compile(r"\$\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}")
 """An interpolation of one node by its absolute path: what needs no OmegaConf."""
 _REFERENCE = re.compile(r"(?:\$\{|:|,)\s*(\.*)([A-Za-z_][\w.-]*)")
 """What might name another node inside an interpolation; taking too much for a reference does no harm."""
-_INTERPOLATION = 50
+_INTERPOLATION = 25
 """Values that one interpolation counts for: it takes OmegaConf as long."""
-_NODE_MADE = 20
+_NODE_MADE = 10
 """Values that one node counts for which OmegaConf makes of a value: a tenth of a millisecond."""
 _PARSED = 20
 """Characters from the first to the last interpolation of a text that take OmegaConf as long as an interpolation."""
-_SMALL = 2_000
+_SMALL = 1_000
 """Values of a config of which OmegaConf is given all."""
 _WORDS = re.compile(r"[\w-]+")
 _NESTED = re.compile(r"\$\{[^}]{0,5000}?\$\{")
@@ -54,7 +54,7 @@ class Interpolations:
         budget: is spent on what is resolved; default one of its own.
     """
 
-    def __init__(self, config: dict[Any, Any], budget: Budget | None = None) -> None:
+    def __init__(self, config: Mapping[Any, Any], budget: Budget | None = None) -> None:
         self._config = config
         self._budget = budget or Budget(None)
         self._small: bool | None = None
@@ -64,6 +64,7 @@ class Interpolations:
         self._named_in: dict[Any, frozenset[str] | None] = {}
         self._plain_values: dict[str, Any] = {}
         self._costs: dict[int, int] = {}
+        self._counted = 0
         self._by_key: dict[str, list[Any]] = {}
         self.variables: set[str] = set()
         """Environment variables that were read."""
@@ -141,10 +142,12 @@ class Interpolations:
                 self._budget.spend(count(value, self._budget.left), key=path)
         if not has_interpolation(value):
             return value
+        self._counted = 0
         try:
             self._budget.spend(self._cost(value), key=path)
         except RecursionError:
             self._costs.clear()
+            self._budget.spend(self._counted, key=path)
             raise UnresolvableError("it leads to itself, or through too many others") from None
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
@@ -173,7 +176,7 @@ class Interpolations:
         keys = None if self._small else self._keys_that_matter(top)
         found = self._by_keys.get(keys)
         if found is None:
-            part: dict[Any, Any] = self._config
+            part = dict(self._config)
             if keys is not None:
                 part = {key: item for key, item in self._config.items() if key in keys}
             self._budget.spend(_NODE_MADE * count(part, self._budget.left), key=path)
@@ -219,6 +222,7 @@ class Interpolations:
 
     def _cost(self, item: Any) -> int:
         """How many values an item counts for once it is resolved; soon after `MAX_VALUES` it ends."""
+        self._counted += 1
         if not (isinstance(item, dict | list) or (isinstance(item, str) and "${" in item)):
             return weight(item)
         if id(item) not in self._costs:

@@ -12,7 +12,7 @@ from gymbuild.system.errors import ConfigError
 
 MAX_BYTES = 1 << 20
 """Bytes that a config file may have. Configs are written by hand; parsing more than this takes seconds."""
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """Values that a config may come to, its aliases, merge keys, includes, copies and interpolations expanded.
 
 Mappings, lists, keys and scalars count one each; what takes longer counts for more (`weight`, and the users of
