@@ -163,15 +163,17 @@ def _outcome(
     call: IsolatedRun, folder: RunFolder, ended: Ended, log: Log
 ) -> tuple[dict[str, Any], Observations]:
     result = folder.result()
-    if not folder.is_complete:
+    outputs = (call.checkout.relative(call.expected), *call.outputs)
+    try:
+        folder.check_complete()
+        observations = inputs_of(read_events(folder.path), outputs, call.checkout.root)
+    except ValueError as error:
         what = (
             f"what it uses, or its result, could not be written down in "
-            f"{call.checkout.relative(os.path.dirname(folder.path))} (is the disk full?); an input that is not recorded "
-            "would never make the dataset stale"
+            f"{call.checkout.relative(os.path.dirname(folder.path))} ({error}); an input that is not recorded would "
+            "never make the dataset stale"
         )
-        raise PreparationMayPassError(call.module, call.action, log.describe(what))
-    outputs = (call.checkout.relative(call.expected), *call.outputs)
-    observations = inputs_of(read_events(folder.path), outputs, call.checkout.root)
+        raise PreparationMayPassError(call.module, call.action, log.describe(what)) from None
     if result is None or ended.timed_out or "error" in result or ended.status != 0:
         try:
             _fail(call, ended, result, log)

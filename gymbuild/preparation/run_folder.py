@@ -99,10 +99,14 @@ class RunFolder:
             return None
         return result
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every observation could be written down."""
-        return os.path.exists(os.path.join(self.path, COMPLETE_FILE))
+    def check_complete(self) -> None:
+        """Check that every observation could be written down.
+
+        Raises:
+            ValueError: it could not.
+        """
+        if not os.path.exists(os.path.join(self.path, COMPLETE_FILE)):
+            raise ValueError("is the disk full?")
 
 
 @contextlib.contextmanager
