@@ -20,7 +20,7 @@ _DRAIN_SECONDS = 1.0
 _CHUNK = 1 << 16
 
 REPOSITORY_VARIABLES = frozenset(
-    (
+    [
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
         "GIT_CONFIG",
@@ -37,7 +37,7 @@ REPOSITORY_VARIABLES = frozenset(
         "GIT_REPLACE_REF_BASE",
         "GIT_SHALLOW_FILE",
         "GIT_WORK_TREE",
-    )
+    ]
 )
 """Variables that say which repository git works in; a git hook has them set.
 
