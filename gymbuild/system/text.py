@@ -60,3 +60,13 @@ def problem_text(problems: dict[str, list[str]]) -> str:
 def skipped_text(skipped: dict[str, list[str]]) -> str:
     """What a group swept up and cannot be built."""
     return "skipped, since they cannot be built:\n" + problem_text(skipped)
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people."""
+    value = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{int(value)} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError

@@ -1,0 +1,130 @@
+"""The state of each benchmark: what `benchmarks` lists."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from gymbuild.config.datasets import Benchmark
+from gymbuild.preparation.failures import read_failure
+
+if TYPE_CHECKING:
+    from gymbuild.cache.store import Action
+    from gymbuild.tasks.session import Session
+
+StateName = Literal["current", "stale", "never prepared", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One benchmark of a listing."""
+
+    benchmark: Benchmark
+    state: StateName
+    rows: int | None = None
+    """Rows of the prepared file; None when it is not there, or not what a recorded preparation made."""
+    size: int | None = None
+    """Bytes of the prepared file; None when it is not there."""
+    problem: str | None = None
+    """Why it cannot be built, where that was found."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `gymbuild benchmarks --json` prints for it."""
+        benchmark, dataset = self.benchmark, self.benchmark.dataset
+        return {
+            "name": benchmark.name,
+            "agent": dataset.agent,
+            "bytes": self.size,
+            "config_path": benchmark.config_path,
+            "dataset": dataset.name,
+            "description": benchmark.description,
+            "domain": benchmark.domain,
+            "jsonl_fpath": dataset.jsonl_fpath,
+            "num_repeats": dataset.num_repeats,
+            "prepare_dependencies": list(dataset.prepare_dependencies),
+            "prepare_script": dataset.prepare_script,
+            "prompt_config": dataset.prompt_config,
+            "rows": self.rows,
+            "state": self.state,
+        }
+
+
+def entries(session: Session, benchmarks: Mapping[str, Benchmark]) -> dict[str, Entry]:
+    """The state of benchmarks. Runs nothing and changes nothing.
+
+    Args:
+        session: of the command.
+        benchmarks: by name; those of the session's catalog, or some of them.
+
+    Returns:
+        an entry for each, in the same order.
+
+    Raises:
+        GymbuildError: the graph cannot be made.
+    """
+    from gymbuild.tasks.current import known_current
+
+    graph, preparer = session.graph, session.preparer
+    wanted = dict.fromkeys(graph.aliases[name] for name in benchmarks if name in graph.aliases)
+    records = {name: preparer.record(graph.preparations[name]) for name in wanted}
+    current = known_current(session, [name for name, record in records.items() if record is not None])
+    undecided = [name for name, record in records.items() if record is not None and name not in current]
+    problems: dict[str, str] = {}
+    if undecided:
+        # asked as for a dry run: deciding what to run may take lines out of the guard file
+        session.settings = dataclasses.replace(session.settings, dry_run=True)
+        decided = session.decide([f"prepare:{name}" for name in undecided])
+        current |= set(decided.current)
+        problems = {
+            task.partition(":")[2]: "; ".join(texts) for task, texts in decided.named_problems.items()
+        }
+    found = {}
+    for name, benchmark in benchmarks.items():
+        preparation = graph.aliases.get(name)
+        if preparation is None:
+            problem = graph.problems.get(name)
+            found[name] = Entry(
+                benchmark, "never prepared", problem=None if problem is None else str(problem)
+            )
+            continue
+        record = records[preparation]
+        failed = preparation not in current and read_failure(session.checkout, preparation) is not None
+        rows, size = _measure(session, benchmark.dataset.jsonl_fpath, record, preparation in current)
+        state = state_of(recorded=record is not None, current=preparation in current, failed=failed)
+        found[name] = Entry(benchmark, state, rows, size, problems.get(preparation))
+    return found
+
+
+def state_of(*, recorded: bool, current: bool, failed: bool) -> StateName:
+    """The one word for a dataset.
+
+    Args:
+        recorded: a preparation of it is on record.
+        current: nothing that it was made from has changed since, and the output is there.
+        failed: the last time that its script ran, it failed.
+    """
+    if current:
+        return "current"
+    if failed:
+        return "failed"
+    return "stale" if recorded else "never prepared"
+
+
+def _measure(
+    session: Session, output: str, record: Action | None, current: bool
+) -> tuple[int | None, int | None]:
+    """Rows and bytes of a prepared file."""
+    if current and record is not None:
+        return record.rows, record.size
+    try:
+        size = os.stat(session.checkout.absolute(output)).st_size
+    except OSError:
+        return None, None
+    if record is not None and record.size == size:
+        made = dict(record.outputs).get(output)
+        if made is not None and session.preparer.output_digest(output) == made:
+            return record.rows, size
+    return None, size
