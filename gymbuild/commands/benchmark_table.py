@@ -57,12 +57,12 @@ def print_table(console: Console, listed: Sequence[Entry]) -> None:
     descriptions = [one_line(entry.benchmark.description or "") for entry in listed]
     widest = max((cell_len(entry.benchmark.name) for entry in listed), default=0)
     name_width = max(min(widest, _WIDEST_NAME), len("name"))
-    room = console.width - console.measure(_table(listed, domains=True)).maximum - name_width - _GAP
+    room = console.width - console.measure(_table(listed, domains=True)).maximum - name_width - 2 * _GAP
     beside = room >= min(_SHORTEST_DESCRIPTION, max(map(cell_len, descriptions), default=0))
     if not beside:
-        free = console.width - console.measure(_table(listed, domains=False)).maximum
+        free = console.width - console.measure(_table(listed, domains=False)).maximum - _GAP
         name_width = max(min(widest, free), len("name"))
-    table = _table(listed, domains=beside, names=name_width, descriptions=descriptions if beside else ())
+    table = _table(listed, domains=beside, names=name_width, descriptions=max(room, 1) if beside else 0)
     lines = [
         Text.assemble(*((part.text, part.style or "") for part in line))
         for line in console.render_lines(table, pad=False)
@@ -72,22 +72,21 @@ def print_table(console: Console, listed: Sequence[Entry]) -> None:
         if cell_len(entry.benchmark.name) > name_width:
             texts.append(Text(entry.benchmark.name, "" if beside else "bold"))
         texts.append(line)
-        if not beside:
-            texts.append(Text("  " + " · ".join(filter(None, (entry.benchmark.domain, description)))))
+        below = "" if beside else " · ".join(filter(None, (entry.benchmark.domain, description)))
+        if below:
+            texts.append(Text(f"  {below}"))
     for text in texts:
         text.rstrip()
         console.print(text, no_wrap=True, overflow="ellipsis")
 
 
-def _table(
-    listed: Sequence[Entry], *, domains: bool, names: int = 0, descriptions: Sequence[str] = ()
-) -> Table:
-    """The columns of the table; that of names, when it has a width, leaves out those that are wider."""
+def _table(listed: Sequence[Entry], *, domains: bool, names: int = 0, descriptions: int = 0) -> Table:
+    """The table; `names` and `descriptions` are widths, and a name that is wider is left out."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     if names:
         table.add_column("name", width=names, no_wrap=True, style="" if domains else "bold")
     if domains:
@@ -96,8 +95,8 @@ def _table(
     for label in ("rows", "size", "repeats"):
         table.add_column(label, justify="right", no_wrap=True)
     if descriptions:
-        table.add_column("description", no_wrap=True, overflow="ellipsis", ratio=1)
-    for number, entry in enumerate(listed):
+        table.add_column("description", no_wrap=True, overflow="ellipsis", width=descriptions)
+    for entry in listed:
         benchmark = entry.benchmark
         cells = [Text("" if cell_len(benchmark.name) > names else benchmark.name)] if names else []
         cells += [Text(benchmark.domain or "")] if domains else []
@@ -105,7 +104,7 @@ def _table(
         rows = "" if entry.rows is None else f"{entry.rows:,}"
         size = "" if entry.size is None else size_text(entry.size)
         cells += map(Text, (rows, size, f"× {benchmark.dataset.num_repeats}"))
-        cells += [Text(descriptions[number])] if descriptions else []
+        cells += [Text(one_line(benchmark.description or ""))] if descriptions else []
         table.add_row(*cells)
     return table
 
