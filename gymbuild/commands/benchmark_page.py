@@ -158,7 +158,7 @@ def _environment(session: Session, task: str | None) -> Iterable[Fact]:
 
 def _inputs(record: Any, task: str) -> list[str]:
     if record is None:
-        return ["known once its script has run"]
+        return ["found when its script runs"]
     kinds = Counter(item.kind for item in record.inputs)
     lines = [", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))]
     files = [item.name for item in record.inputs if item.kind in ("import", "data", "output", "declared")]
@@ -177,7 +177,7 @@ def _output(session: Session, entry: Entry, record: Any) -> list[str]:
     facts += [size_text(entry.size)] if entry.size is not None else []
     lines = [f"{output} ({', '.join(facts)})" if facts else output, f"digest {digest}"]
     if record is None:
-        lines.append("not from a known preparation")
+        lines.append("not from a recorded preparation")
     elif dict(record.outputs).get(output) != digest:
         lines.append("changed since it was prepared")
     return lines
