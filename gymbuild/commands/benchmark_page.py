@@ -97,12 +97,9 @@ def _found_facts(session: Session, entry: Entry) -> Iterable[Fact]:
     included = [path for path in benchmark.config_files if path not in (config, benchmark.config_path)]
     if included:
         yield "includes", included, ""
-    shared = (
-        [name for name in session.graph.preparations[task].benchmarks if name != benchmark.name]
-        if task
-        else []
-    )
-    yield "dataset", [dataset.name + (f" (shared with {', '.join(shared)})" if shared else "")], ""
+    users = session.graph.preparations[task].benchmarks if task else ()
+    shared = ", ".join(name for name in users if name != benchmark.name)
+    yield "dataset", [f"{dataset.name} (shared with {shared})" if shared else dataset.name], ""
     yield "agent", [dataset.agent or "chosen by its environment server"], ""
     yield "repeats", [str(dataset.num_repeats)], ""
     if dataset.prompt_config:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gymbuild.tasks.session import Session
 
 StateName = Literal["current", "stale", "never prepared", "failed"]
+"""Current: nothing has changed since it was prepared. Failed: not current, and its script failed the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +84,19 @@ def entries(session: Session, benchmarks: Mapping[str, Benchmark]) -> dict[str, 
         }
     found = {}
     for name, benchmark in benchmarks.items():
-        preparation = graph.aliases.get(name)
-        if preparation is None:
+        task = graph.aliases.get(name)
+        if task is None:
             problem = graph.problems.get(name)
-            found[name] = Entry(
-                benchmark, "never prepared", problem=None if problem is None else str(problem)
-            )
+            found[name] = Entry(benchmark, "never prepared", problem=str(problem) if problem else None)
             continue
-        record = records[preparation]
-        failed = preparation not in current and read_failure(session.checkout, preparation) is not None
-        rows, size = _measure(session, benchmark.dataset.jsonl_fpath, record, preparation in current)
-        state = state_of(recorded=record is not None, current=preparation in current, failed=failed)
-        found[name] = Entry(benchmark, state, rows, size, problems.get(preparation))
+        state: StateName = "never prepared" if records[task] is None else "stale"
+        if task in current:
+            state = "current"
+        elif read_failure(session.checkout, task) is not None:
+            state = "failed"
+        rows, size = _measure(session, benchmark.dataset.jsonl_fpath, records[task], task in current)
+        found[name] = Entry(benchmark, state, rows, size, problems.get(task))
     return found
-
-
-def state_of(*, recorded: bool, current: bool, failed: bool) -> StateName:
-    """The one word for a dataset.
-
-    Args:
-        recorded: a preparation of it is on record.
-        current: nothing that it was made from has changed since, and the output is there.
-        failed: the last time that its script ran, it failed.
-    """
-    if current:
-        return "current"
-    if failed:
-        return "failed"
-    return "stale" if recorded else "never prepared"
 
 
 def _measure(

@@ -81,9 +81,8 @@ class Check(GymbuildCommand):
             path = committed_path(session, plans_dir, name)
             plan = decided.plans.get(name)
             if plan is None or plan.reasons:
-                findings.append(
-                    Finding(path, f"{path}: cannot be told, since plan:{name} was not made", None)
-                )
+                text = f"{path}: cannot be told, since plan:{name} was not made"
+                findings.append(Finding(path, text, None))
             elif (finding := _compare(session, name, path)) is not None:
                 findings.append(finding)
             else:
@@ -180,15 +179,15 @@ def _report(findings: list[Finding], same: int, code: int, *, update: bool) -> i
         for finding in different:
             assert finding.new is not None
             write_plan(finding.path, finding.new)
-    left = len(findings) - len(different)
-    counts = [
-        (same, "the same"),
-        (len(different), "written" if update else "different"),
-        (left, "to be looked at"),
-    ]
-    print(f"check: {', '.join(f'{count:,} {word}' for count, word in counts if count) or 'no plans'}")
+    untold = len(findings) - len(different)
+    counts = {
+        "the same": same,
+        "written" if update else "different": len(different),
+        "to be looked at": untold,
+    }
+    print(f"check: {', '.join(f'{count:,} {word}' for word, count in counts.items() if count) or 'no plans'}")
     if different and not update:
         print("If this is what the change is meant to do, `gymbuild check --update` writes the plans.")
     if code in (EXIT_FAILED, EXIT_MAY_PASS):
         return code
-    return 1 if code or left or (different and not update) else 0
+    return 1 if code or untold or (different and not update) else 0
