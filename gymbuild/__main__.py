@@ -33,9 +33,9 @@ def run(arguments: list[str]) -> int:
 
         print(f"gymbuild {__version__}")
         return 0
-    from gymbuild.tasks import current
+    from gymbuild.tasks.answer import answer
 
-    if current.answer(root, rest or ["plan"], rest, out=sys.stdout):
+    if answer(root, rest, rest, out=sys.stdout):
         return 0
     from gymbuild.commands.command_line import run_doit
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gymbuild.cache.digests import digest_file
-
-if TYPE_CHECKING:
-    from gymbuild.tasks.session import Session
+from gymbuild.cache.store import Store
 
 _GRACE = 60.0
 """Seconds for which an object is kept after its last use whatever the limits: a builder may be about to record it."""
@@ -31,11 +29,21 @@ class Collected:
     needed: int
 
 
-def collect(session: Session, max_size: int | None, keep_days: float | None, *, dry_run: bool) -> Collected:
+def collect(
+    store: Store,
+    needed: Set[str],
+    needed_actions: Set[str],
+    max_size: int | None,
+    keep_days: float | None,
+    *,
+    dry_run: bool,
+) -> Collected:
     """Trim the store.
 
     Args:
-        session: whose checkout.
+        store: the store.
+        needed: digests of objects that stay whatever the limits.
+        needed_actions: keys of actions that stay.
         max_size: bytes that may stay; None for no limit.
         keep_days: objects used in so many days stay, unless `max_size` asks for their room; None keeps all.
         dry_run: only count.
@@ -43,8 +51,6 @@ def collect(session: Session, max_size: int | None, keep_days: float | None, *, 
     Returns:
         what was, or would be, removed.
     """
-    store = session.preparer.store
-    needed, needed_actions = _needed(session)
     now = time.time()
     objects = sorted(store.all_objects(), key=lambda item: item[2].st_mtime)
     total = sum(status.st_size for _, _, status in objects)
@@ -84,33 +90,14 @@ def collect(session: Session, max_size: int | None, keep_days: float | None, *, 
     )
 
 
-def _needed(session: Session) -> tuple[set[str], set[str]]:
-    """Digests of objects, and action keys, that the present graph refers to."""
-    objects: set[str] = set()
-    actions: set[str] = set()
-    for preparation in session.graph.preparations.values():
-        record = session.preparer.record(preparation)
-        if record is not None:
-            actions.add(record.key)
-            objects.update(digest for _, digest in record.outputs)
-    state = session.preparer.state
-    for benchmark in session.graph.benchmarks.values():
-        plan = state.get("plan:" + session.checkout.relative(session.planner.path(benchmark)))
-        if plan is not None:
-            objects.add(plan["digest"])
-    for name in session.preparer.journal.unfinished():
-        objects.update(session.preparer.journal.beside(name))
-    return objects, actions
-
-
-def verify(session: Session) -> tuple[int, list[str]]:
+def verify(store: Store) -> tuple[int, list[str]]:
     """Read every object and drop those whose bytes are not what their name says.
 
     Returns:
         how many were read, and the digests of the damaged ones.
     """
     checked, damaged = 0, []
-    for digest, path, _ in list(session.preparer.store.all_objects()):
+    for digest, path, _ in list(store.all_objects()):
         checked += 1
         try:
             good = digest_file(path) == digest

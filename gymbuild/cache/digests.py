@@ -10,7 +10,7 @@ from typing import Any
 
 from xxhash import xxh3_128
 
-from gymbuild.cache.record_log import RecordLog
+from gymbuild.cache.database import Database
 from gymbuild.cache.witness import Signature, is_racy, signature, wait_until_not_racy
 from gymbuild.system.clock import ask_also, now_ns
 
@@ -51,13 +51,25 @@ def digest_file(path: str) -> str:
     return hasher.hexdigest()
 
 
-def digest_chunks(chunks: Iterable[bytes], write: Callable[[bytes], object]) -> str:
-    """XXH3-128 of content that comes in pieces, each of which is handed on to `write`."""
-    hasher = xxh3_128()
-    for chunk in chunks:
-        hasher.update(chunk)
-        write(chunk)
-    return hasher.hexdigest()
+class FileHasher:
+    """XXH3-128 of content that comes in pieces, each of which is passed on.
+
+    Args:
+        write: takes each piece.
+    """
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._hasher = xxh3_128()
+        self._write = write
+
+    def write(self, piece: bytes) -> None:
+        """Hash the next piece, and pass it on."""
+        self._hasher.update(piece)
+        self._write(piece)
+
+    def digest(self) -> str:
+        """The digest of all that came, as 32 hex digits."""
+        return self._hasher.hexdigest()
 
 
 def variable_digest(name: str) -> str | None:
@@ -89,13 +101,13 @@ class DigestCache:
     signature was old enough then to hide no second change (git's rule for racily clean entries).
 
     Args:
-        path: the file that keeps the digests between runs.
+        remembered: keeps the digests between runs.
         root: the checkout; paths inside it are kept relative to it.
     """
 
-    def __init__(self, path: str, root: str) -> None:
-        self._log = RecordLog(path)
-        ask_also(os.path.dirname(path))
+    def __init__(self, remembered: Database, root: str) -> None:
+        self._database = remembered
+        ask_also(os.path.dirname(remembered.path))
         self._root = root
         self._prefix = root.rstrip("/") + "/"
         self._fresh: dict[str, tuple[Signature, str, int]] = {}
@@ -122,9 +134,9 @@ class DigestCache:
         if fresh is not None and fresh[0] == found and not is_racy(found, fresh[2]):
             return fresh[1]
         if fresh is None:
-            known = self._log.get(key)
-            if known is not None and tuple(known[0]) == found:
-                return str(known[1])
+            before = self._database.digest(key)
+            if before is not None and before[0] == found:
+                return before[1]
         return self._hash(key, absolute)
 
     def _hash(self, key: str, absolute: str) -> str | None:
@@ -164,6 +176,6 @@ class DigestCache:
             for key in racy:
                 self._hash(key, self._key(key)[1])
         settled = {key: entry for key, entry in self._fresh.items() if not is_racy(entry[0], entry[2])}
-        self._log.put([(key, (found, digest)) for key, (found, digest, _) in settled.items()])
+        self._database.put_digests([(key, found, digest) for key, (found, digest, _) in settled.items()])
         for key in settled:
             del self._fresh[key]

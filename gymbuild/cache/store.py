@@ -15,18 +15,13 @@ import contextlib
 import errno
 import json
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.cache.digests import CHUNK, canonical_json, digest_file
+from gymbuild.cache.digests import canonical_json, digest_file
+from gymbuild.system.files import TEMPORARY, copy_content, fsync_file, temporary_beside, write_atomically
 from gymbuild.system.paths import Checkout
-
-_FICLONE = 0x40049409
-"""Linux's ioctl that makes one file share another's blocks until either is written (ioctl_ficlone(2))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +91,6 @@ class Action:
                 "outputs": tuple((str(path), str(digest)) for path, digest in plain["outputs"]),
             }
         )
-
-
-TEMPORARY = ".gymbuild"
-"""How the names of files end that are being written, and then take another's place."""
 
 
 class DamagedObjectError(Exception):
@@ -230,105 +221,3 @@ class Store:
                 return Action.from_plain(json.loads(file.read()))
         except (OSError, ValueError, TypeError, KeyError):
             return None
-
-
-def copy_content(source: str, target: str) -> None:
-    """Copy a file's bytes; where the file system can, the copy shares them until one is written.
-
-    Raises:
-        OSError: one cannot be read or the other not written.
-    """
-    try:
-        with open(source, "rb", buffering=0) as read, open(target, "wb") as write:
-            if not _share_blocks(read.fileno(), write.fileno()):
-                shutil.copyfileobj(
-                    read, write, CHUNK
-                )  # buffered, so that a full disk is an error, not a short write
-    except OSError as error:
-        if error.filename is None:
-            error.filename = target
-        raise
-
-
-def _share_blocks(source: int, target: int) -> bool:
-    """Have one open file share the blocks of another; False where the file system cannot."""
-    if sys.platform != "linux":
-        return False
-    import fcntl
-
-    try:
-        fcntl.ioctl(target, _FICLONE, source)
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def temporary_beside(path: str) -> Iterator[str]:
-    """A file name in the folder of `path`, for writing what then replaces it; removed if it is left over.
-
-    Outputs lie among a person's files, so the name says whose it is.
-    """
-    folder, name = os.path.split(path)
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=TEMPORARY, dir=folder)
-    except OSError as error:
-        error.filename = folder  # nobody knows the file that was to be made there
-        raise
-    os.close(descriptor)
-    try:
-        os.chmod(temporary, 0o666 & ~_umask())
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-
-
-def remove_temporaries(path: str) -> None:
-    """Remove what killed processes have left beside `path`; for who holds the lock of that file only."""
-    folder, name = os.path.split(path)
-    start = f".{name[:100]}."
-    try:
-        left = [
-            entry for entry in os.listdir(folder) if entry.startswith(start) and entry.endswith(TEMPORARY)
-        ]
-    except OSError:
-        return
-    for entry in left:
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(folder, entry))
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """Write a whole file: another reader sees the old one or the new one.
-
-    Raises:
-        OSError: it cannot be written; the old one stays.
-    """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with temporary_beside(path) as temporary:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-
-
-def fsync_file(path: str) -> None:
-    """Have the file's bytes on the disk before its name is trusted."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _umask() -> int:
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
-    value = os.umask(0o022)
-    os.umask(value)
-    return value

@@ -1,9 +1,8 @@
-"""Witnesses: lists of cheap observations that prove, by `stat` alone, that something has not changed.
+"""Witnesses: cheap observations that prove, by `stat` alone, that something has not changed.
 
-A witness holds when every file, folder and environment variable that it names is as it was written down.
-It is only ever written by whoever compared the contents; that it fails to hold proves nothing, and the
-contents are compared again. This module is on the path of a start that finds nothing to do, so it imports
-next to nothing.
+A witness holds when every file, folder and environment variable that it names is as it was written down. Only whoever
+compared the contents writes one; that it fails to hold proves nothing, and the contents are compared again. This module
+is on the path of a start that finds nothing to do, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +14,29 @@ import time
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Iterable
 
 Signature = tuple[int, int, int, int, int]
 """What `stat` says of a file: device, inode, size in bytes, mtime and ctime in nanoseconds."""
 
-Witness = tuple[tuple[tuple[str, Signature | None], ...], tuple[tuple[str, str | None], ...]]
-"""Paths (relative to the checkout, or absolute) with their signatures, None for "is not there"; and
-environment variables with the digests of their values, None for "is not set"."""
+Variables = tuple[tuple[str, str | None], ...]
+"""Environment variables with the digests of their values, None for "is not set"."""
+
+Witness = tuple[tuple[tuple[str, Signature | None], ...], Variables]
+"""Paths (relative to the checkout, or absolute) with their signatures, None for "is not there"; and variables."""
 
 RACY_NS = 40_000_000
 """How long after a change a second one might get the same timestamp, in nanoseconds: some steps of the
 coarsest clock that Linux kernels stamp files with (10 ms)."""
 RACY_COARSE_NS = 2_100_000_000
 """The same, on file systems that store whole seconds (or two)."""
+
+_FIELDS = struct.Struct("<5Q")
+SIZE = _FIELDS.size
+"""Bytes of a packed signature."""
+NOTHING = bytes(SIZE)
+"""The packed signature of what is not there."""
+_MASK = (1 << 64) - 1
 
 
 def signature(path: str) -> Signature | None:
@@ -65,161 +72,83 @@ def wait_until_not_racy(signatures: Iterable[Signature | None]) -> None:
         time.sleep(min((until - now) / 1e9 + 0.001, RACY_COARSE_NS / 1e9))
 
 
-_FIELDS = struct.Struct("<5Q")
-SIZE = _FIELDS.size
-"""Bytes of a packed signature."""
-_MASK = (1 << 64) - 1
-_ALL = 1 << 62
-_NOTHING = bytes(SIZE)
-"""Packed for "is not there"."""
-
-
-def pack_signatures(entries: Iterable[tuple[str, Signature | None]]) -> tuple[bytes, bytes]:
-    """Paths and signatures in the form that `Look` compares: paths with zero bytes between, 40 bytes a signature.
-
-    Args:
-        entries: as in a witness.
-    """
+def pack(entries: Iterable[tuple[str, Signature | None]]) -> tuple[str, bytes]:
+    """Paths and signatures in the form that `Comparison` takes: paths with zero bytes between, 40 bytes a signature."""
     # no path has a zero byte, so what has one is nowhere
     there = [(path, found) for path, found in entries if "\0" not in path]
     return (
-        b"\0".join(os.fsencode(path) for path, _ in there),
-        b"".join(_NOTHING if found is None else _packed(found) for _, found in there),
+        "\0".join(path for path, _ in there),
+        b"".join(NOTHING if found is None else _packed(found) for _, found in there),
     )
-
-
-def nothing_at(paths: bytes) -> bytes:
-    """The signatures that say that nothing is at any of these packed paths."""
-    return _NOTHING * (paths.count(b"\0") + 1) if paths else b""
 
 
 def _packed(found: Signature) -> bytes:
     return _FIELDS.pack(*(value & _MASK for value in found))
 
 
-class _PlainLook:
-    """Looks at files, each once, and compares them with the signatures that they had.
+class Comparison:
+    """Compares files with the signatures that they had; each is looked up once.
 
     Args:
         root: the checkout, for relative paths.
     """
-
-    releases_the_lock = False
-    """Whether other threads run while it compares."""
 
     def __init__(self, root: str) -> None:
         self._prefix = root + "/"
         self._found: dict[str, bytes] = {}
 
-    def differences(
-        self, paths: bytes, signatures: bytes, most: int = 0, first: int = 0, last: int = _ALL
-    ) -> list[int]:
-        """Which paths have not the signatures that are expected.
+    def differing(self, paths: str, signatures: bytes, most: int = 0) -> list[str]:
+        """The paths that have not the signatures that are expected.
 
         Args:
-            paths: packed, as `pack_signatures` gives them.
-            signatures: packed.
-            most: how many are enough to know; 0 for all.
-            first: the path to begin with.
-            last: the path to end before.
+            paths: as `pack` gives them.
+            signatures: likewise.
+            most: how many are enough; 0 for all.
         """
-        differing: list[int] = []
+        differing: list[str] = []
         if not signatures:
             return differing
-        found, prefix = self._found, self._prefix
-        for at, path in enumerate(os.fsdecode(paths).split("\0")[first:last], first):
+        found, at = self._found, 0
+        for path in paths.split("\0"):
             now = found.get(path)
             if now is None:
-                seen = signature(path if path[:1] == "/" else prefix + path)
-                now = found[path] = _NOTHING if seen is None else _packed(seen)
-            if now != signatures[SIZE * at : SIZE * (at + 1)]:
-                differing.append(at)
+                now = found[path] = self._signature(path)
+            if now != signatures[at : at + SIZE]:
+                differing.append(path)
                 if len(differing) == most:
                     break
+            at += SIZE
         return differing
 
-
-class _NativeLook:
-    """The same, by the native module."""
-
-    releases_the_lock = True
-
-    def __init__(self, root: str, native: Any) -> None:
-        self._look = native.start_look(os.fsencode(root))
-        self._differences = native.differences
-
-    def differences(
-        self, paths: bytes, signatures: bytes, most: int = 0, first: int = 0, last: int = _ALL
-    ) -> list[int]:
-        """As `_PlainLook.differences`; other threads run meanwhile."""
-        found: list[int] = self._differences(self._look, paths, signatures, most, first, last)
-        return found
-
-
-if TYPE_CHECKING:
-    Look = _PlainLook | _NativeLook
-
-
-def look_at(root: str, *, plain: bool = False) -> Look:
-    """A new look at a checkout's files: what it has seen once it does not look at again.
-
-    Args:
-        root: the checkout, for relative paths.
-        plain: without the native module.
-    """
-    if not plain:
+    def _signature(self, path: str) -> bytes:
         try:
-            from gymbuild.cache import _signatures
+            status = os.stat(path if path[:1] == "/" else self._prefix + path)
+            return _FIELDS.pack(
+                status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            )
+        except (OSError, ValueError):
+            return NOTHING
+        except struct.error:  # a time before 1970
+            found = signature(path if path[:1] == "/" else self._prefix + path)
+            return NOTHING if found is None else _packed(found)
 
-            with open(os.path.join(os.path.dirname(__file__), "_signatures.c"), "rb") as file:
-                import zlib
 
-                if _signatures.source == f"{zlib.crc32(file.read()):08x}":
-                    return _NativeLook(root, _signatures)
-        except (ImportError, OSError):
-            pass
-    return _PlainLook(root)
-
-
-def holds(witness: Witness, root: str, environment_digest: Mapping[str, str | None] | None = None) -> bool:
+def holds(witness: Witness, root: str) -> bool:
     """Whether everything that the witness names is as it was.
 
     Args:
         witness: as `Witness` says.
         root: the checkout, for relative paths.
-        environment_digest: digests of environment variables already computed, by name.
     """
-    return _paths_hold(witness[0], root) and _variables_hold(witness[1], environment_digest or {})
+    paths, signatures = pack(witness[0])
+    return not Comparison(root).differing(paths, signatures, 1) and variables_hold(witness[1])
 
 
-def _paths_hold(paths: Iterable[tuple[str, Signature | None]], root: str) -> bool:
-    stat = os.stat
-    prefix = root + "/"
-    for path, expected in paths:
-        try:
-            status = stat(path if path[:1] == "/" else prefix + path)
-        except (OSError, ValueError):
-            if expected is not None:
-                return False
-            continue
-        if expected is None or expected != (
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-        ):
-            return False
-    return True
-
-
-def _variables_hold(variables: Iterable[tuple[str, str | None]], known: Mapping[str, str | None]) -> bool:
+def variables_hold(variables: Iterable[tuple[str, str | None]]) -> bool:
+    """Whether environment variables are as they were."""
     for name, digest in variables:
-        if name in known:
-            now = known[name]
-        elif name not in os.environ:
-            now = None
-        else:
+        now = None
+        if name in os.environ:
             # not before a variable is set: its digest takes an import
             from gymbuild.cache.digests import variable_digest
 

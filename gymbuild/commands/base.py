@@ -12,18 +12,15 @@ from typing import Any
 from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
+from gymbuild.config.session import Session
 from gymbuild.system.errors import (
-    EXIT_FAILED,
     EXIT_INTERRUPTED,
-    EXIT_MAY_PASS,
-    EXIT_USAGE,
-    PASSING,
     GymbuildError,
     PreparationFailedError,
+    exit_code_of,
 )
 from gymbuild.system.text import safe
-from gymbuild.tasks import creators as tasks
-from gymbuild.tasks.session import Session
+from gymbuild.tasks.steps import new_session, use_session
 
 
 def words_of_command_line() -> list[str]:
@@ -40,12 +37,17 @@ def open_session(*, parallel: bool = False) -> Session:
     Raises:
         UsageError: a setting that cannot be used.
     """
-    session = Session(os.getcwd(), words_of_command_line(), parallel=parallel)
-    tasks.use_session(session)
+    session = new_session(os.getcwd(), words_of_command_line(), parallel=parallel)
+    use_session(session)
     return session
 
 
-def guarded(function: Callable[[], Any]) -> Any:
+def checkout_of(params: Any) -> str:
+    """The folder that a command line is about: doit's `--dir`, or where its dodo.py is."""
+    return str(params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py")))
+
+
+def reported(function: Callable[[], Any]) -> Any:
     """Run a command's body; what is wrong is said in a sentence, and gives the documented exit code."""
     try:
         return function()
@@ -66,7 +68,7 @@ def guarded(function: Callable[[], Any]) -> Any:
         sys.stdout.flush()
         place = f"{error.filename}: " if error.filename else ""
         print(f"error: {place}{sentence(error)}; outputs are as they were", file=sys.stderr)
-        return EXIT_MAY_PASS if error.errno in PASSING else EXIT_FAILED
+        return exit_code_of(error)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -86,16 +88,19 @@ class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
 
     def execute(self, params: Any, args: list[str]) -> Any:
         """doit's entry: go to the checkout, make the session, run the command."""
-        return guarded(lambda: self._in_checkout(params, args))
+        return reported(lambda: self._in_checkout(params, args))
 
     def _in_checkout(self, params: Any, args: list[str]) -> Any:
-        root = params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py"))
-        os.chdir(root)
+        os.chdir(checkout_of(params))
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # an id or a name must not end a command in a locale that has no form for it
                 stream.reconfigure(errors="backslashreplace")
+        self.load_steps(params)
         return self.run(open_session(), args, params)
+
+    def load_steps(self, params: Any) -> None:
+        """Have the steps that the checkout's dodo.py adds, for a command that asks for all of them."""
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """The command itself.
@@ -111,12 +116,20 @@ class GymbuildCommand(DoitCmdBase):  # type: ignore[misc]
         raise NotImplementedError
 
 
+class TaskCommand(GymbuildCommand):
+    """A command about tasks: the steps of the checkout's own dodo.py count too."""
+
+    def load_steps(self, params: Any) -> None:
+        """Load the dodo.py; its tasks are not made."""
+        self.loader.setup(params)
+
+
 def options_first(arguments: list[str], parser: Any) -> list[str]:
     """A command line with its options before its words, where doit looks for them; what follows `--` stays words.
 
     Args:
         arguments: as they came.
-        parser: doit's, which knows the options. A mistake in them is left for it to report.
+        parser: doit's, which has the options. A mistake in them is left for it to report.
     """
     try:
         options, words = getopt.gnu_getopt(arguments, parser.get_short(), parser.get_long())
@@ -134,6 +147,3 @@ def usage_error(command: Any, text: str) -> InvalidCommand:
     return InvalidCommand(
         f"{text}\nType `{command.bin_name} help {command.get_name()}` to see how it is used."
     )
-
-
-__all__ = ["EXIT_USAGE", "GymbuildCommand", "guarded", "open_session", "usage_error", "words_of_command_line"]

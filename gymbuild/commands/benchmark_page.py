@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.benchmark_states import Entry
 from gymbuild.commands.benchmark_table import STYLES, one_line
+from gymbuild.config.session import Session
 from gymbuild.system.masking import mask
 from gymbuild.system.text import size_text, visible
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,7 +108,7 @@ def _found_facts(session: Session, entry: Entry) -> Iterable[Fact]:
     yield from _environment(session, task)
     yield "args", [mask(json.dumps(dataset.args, ensure_ascii=False, sort_keys=True, default=str))], ""
     if task:
-        record = session.preparer.record(session.graph.preparations[task])
+        record = session.steps["prepare"].preparer.record(session.graph.preparations[task])
         yield "inputs", _inputs(record, task), ""
         yield "output", _output(session, entry, record), ""
         yield "last run", _last_run(session, task, record), ""
@@ -141,7 +141,7 @@ def _environment(session: Session, task: str | None) -> Iterable[Fact]:
     if task is None:
         return
     try:
-        found = session.environment(session.graph.preparations[task])
+        found = session.steps["venv"].environment(session.graph.preparations[task])
     except GymbuildError as error:
         yield "environment", [mask(str(error))], "red"
         return
@@ -167,7 +167,7 @@ def _inputs(record: Any, task: str) -> list[str]:
 
 def _output(session: Session, entry: Entry, record: Any) -> list[str]:
     output = entry.benchmark.dataset.jsonl_fpath
-    digest = session.preparer.output_digest(output)
+    digest = session.steps["prepare"].preparer.output_digest(output)
     if digest is None:
         return [f"{output} (not there)"]
     facts = [f"{entry.rows:,} rows"] if entry.rows is not None else []
@@ -198,17 +198,14 @@ def _last_run(session: Session, task: str, record: Any) -> list[str]:
 
 
 def _plan(session: Session, benchmark: Any) -> list[str]:
-    plan = session.planner.assess(benchmark)
-    if (
-        plan.digest is None
-        and plan.tasks is None
-        and not os.path.exists(session.checkout.absolute(plan.path))
-    ):
-        return [f"{plan.path} (not written yet)"]
-    if plan.reasons:
-        return [f"{plan.path} (stale: {'; '.join(map(str, plan.reasons))})"]
-    assert plan.tasks is not None
-    return [f"{plan.path} ({plan.tasks:,} task{'s' if plan.tasks != 1 else ''})", f"digest {plan.digest}"]
+    step = session.steps["plan"]
+    path, record = step.target(benchmark.name), step.record(benchmark.name)
+    if record is None and not os.path.exists(session.checkout.absolute(path)):
+        return [f"{path} (not written yet)"]
+    state = step.assess(benchmark.name)
+    if not state.current:
+        return [f"{path} (stale: {'; '.join(map(str, state.reasons))})"]
+    return [f"{path} ({step.describe(record)})", f"digest {record['digest']}"]
 
 
 def _program(session: Session) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from gymbuild.preparation.failures import read_failure
 
 if TYPE_CHECKING:
     from gymbuild.cache.store import Action
-    from gymbuild.tasks.session import Session
+    from gymbuild.config.session import Session
 
 StateName = Literal["current", "stale", "never prepared", "failed"]
 """Current: nothing has changed since it was prepared. Failed: not current, and its script failed the last time."""
@@ -66,19 +65,18 @@ def entries(session: Session, benchmarks: Mapping[str, Benchmark]) -> dict[str, 
     Raises:
         GymbuildError: the graph cannot be made.
     """
-    from gymbuild.tasks.current import known_current
+    from gymbuild.tasks.decision import decide, proved_index
 
-    graph, preparer = session.graph, session.preparer
+    index = proved_index(session)
+    graph, preparer = session.graph, session.steps["prepare"].preparer
     wanted = dict.fromkeys(graph.aliases[name] for name in benchmarks if name in graph.aliases)
     records = {name: preparer.record(graph.preparations[name]) for name in wanted}
-    current = known_current(session, [name for name, record in records.items() if record is not None])
-    undecided = [name for name, record in records.items() if record is not None and name not in current]
+    recorded = [f"prepare:{name}" for name, record in records.items() if record is not None]
+    current: set[str] = set()
     problems: dict[str, str] = {}
-    if undecided:
-        # asked as for a dry run: deciding what to run may take lines out of the guard file
-        session.settings = dataclasses.replace(session.settings, dry_run=True)
-        decided = session.decide([f"prepare:{name}" for name in undecided])
-        current |= set(decided.current)
+    if recorded:
+        decided = decide(session, recorded, index=index)
+        current = {task.partition(":")[2] for task in decided.current}
         problems = {
             task.partition(":")[2]: "; ".join(texts) for task, texts in decided.named_problems.items()
         }
@@ -111,6 +109,6 @@ def _measure(
         return None, None
     if record is not None and record.size == size:
         made = dict(record.outputs).get(output)
-        if made is not None and session.preparer.output_digest(output) == made:
+        if made is not None and session.steps["prepare"].preparer.output_digest(output) == made:
             return record.rows, size
     return None, size

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand
 from gymbuild.commands.options import option
+from gymbuild.config.session import Session
 from gymbuild.system.errors import UsageError
 from gymbuild.system.masking import mask
 from gymbuild.system.text import safe
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.commands.benchmark_states import Entry

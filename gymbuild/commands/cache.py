@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.config.session import Session
 from gymbuild.system.errors import UsageError
-from gymbuild.tasks.session import Session
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -46,9 +46,9 @@ class Cache(GymbuildCommand):
         return self._show(session)
 
     def _show(self, session: Session) -> int:
-        from gymbuild.tasks.creators import size_text
+        from gymbuild.system.text import size_text
 
-        store = session.preparer.store
+        store = session.store
         sizes = {digest: status.st_size for digest, _, status in store.all_objects()}
         by_dataset: dict[str, tuple[int, set[str]]] = {}
         for _, action in store.all_actions():
@@ -68,7 +68,7 @@ class Cache(GymbuildCommand):
 
     def _gc(self, session: Session, options: Any) -> int:
         from gymbuild.cache.collection import collect
-        from gymbuild.tasks.creators import size_text
+        from gymbuild.system.text import size_text
 
         if not options["max_size"] and not options["keep_days"]:
             raise usage_error(self, "say what to keep: --max-size 20G, --keep-days 30, or both.")
@@ -81,7 +81,11 @@ class Cache(GymbuildCommand):
                 raise UsageError(f"--keep-days {options['keep_days']}: must be a number of days.") from None
             if not days >= 0:
                 raise UsageError(f"--keep-days {options['keep_days']}: must be 0 or more.")
-        result = collect(session, most, days, dry_run=session.settings.dry_run)
+        objects: set[str] = set()
+        actions: set[str] = set()
+        for step in session.steps.values():
+            step.needed(objects, actions)
+        result = collect(session.store, objects, actions, most, days, dry_run=session.settings.dry_run)
         verb = "would remove" if session.settings.dry_run else "removed"
         print(
             f"{verb} {result.objects} object{'s' if result.objects != 1 else ''} ({size_text(result.freed)}) and "
@@ -97,7 +101,7 @@ class Cache(GymbuildCommand):
     def _verify(self, session: Session) -> int:
         from gymbuild.cache.collection import verify
 
-        checked, damaged = verify(session)
+        checked, damaged = verify(session.store)
         for digest in damaged:
             print(f"damaged, dropped: {digest}")
         print(f"{checked} object{'s' if checked != 1 else ''} checked, {len(damaged)} damaged")

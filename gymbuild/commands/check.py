@@ -10,11 +10,12 @@ from typing import Any
 from gymbuild.commands.base import GymbuildCommand
 from gymbuild.commands.options import option
 from gymbuild.commands.plan_files import write_plan
+from gymbuild.config.session import Session
 from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
 from gymbuild.system.paths import file_name
 from gymbuild.system.permissions import sentence
 from gymbuild.system.text import safe
-from gymbuild.tasks.session import Session
+from gymbuild.tasks.decision import decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Check(GymbuildCommand):
         if code == EXIT_USAGE:
             return code
         sys.stdout.flush()
-        now = Session(session.checkout.root, session.words)
+        now = session.renewed()
         findings, same = self._findings(now, tasks, plans_dir)
         if not words:
             findings += _extra(now, folder)
@@ -75,12 +76,11 @@ class Check(GymbuildCommand):
 
     def _findings(self, session: Session, tasks: list[str], plans_dir: str) -> tuple[list[Finding], int]:
         """What is wrong with the plans of the selected benchmarks, and how many are as they should be."""
-        decided = session.decide(tasks)
+        decided = decide(session, tasks)
         findings, same = [], 0
-        for name in decided.selection.plans:
+        for name in decided.selection.of("plan"):
             path = committed_path(session, plans_dir, name)
-            plan = decided.plans.get(name)
-            if plan is None or plan.reasons:
+            if f"plan:{name}" not in decided.current:
                 text = f"{path}: cannot be told, since plan:{name} was not made"
                 findings.append(Finding(path, text, None))
             elif (finding := _compare(session, name, path)) is not None:
@@ -122,7 +122,7 @@ def _compare(session: Session, name: str, path: str) -> Finding | None:
     from gymbuild.plan.plan import parse_plan
     from gymbuild.plan.row_changes import with_rows
 
-    made = session.planner.path(session.graph.benchmarks[name])
+    made = session.steps["plan"].path(name)
     with open(made, "rb") as file:
         data = file.read()
     try:

@@ -11,9 +11,8 @@ from doit.doit_cmd import DoitMain
 
 from gymbuild.commands import COMMANDS
 from gymbuild.system.errors import EXIT_USAGE
-from gymbuild.tasks import creators as tasks
-
-CREATORS = ("task_venv", "task_prepare", "task_validate", "task_plan")
+from gymbuild.tasks import creators
+from gymbuild.tasks.steps import step_types
 
 
 def run_doit(root: str, arguments: list[str]) -> int:
@@ -59,15 +58,15 @@ _EMPTY = "\0"
 def doit_config() -> dict[str, dict[str, Any]]:
     """What a checkout's pyproject.toml says under `[tool.doit]` to have all of gymbuild in plain `doit`."""
     return {
-        "GLOBAL": {"backend": "gymbuild", "dep_file": os.path.join(".cache", "doit.db")},
-        "BACKEND": {"gymbuild": "gymbuild.tasks.doit_state:LogBackend"},
+        "GLOBAL": {"backend": "gymbuild", "dep_file": os.path.join(".cache", "state.db")},
+        "BACKEND": {"gymbuild": "gymbuild.tasks.doit_state:DatabaseBackend"},
         "COMMAND": dict(COMMANDS),
     }
 
 
 def _namespace() -> dict[str, Any]:
-    names = {name: getattr(tasks, name) for name in CREATORS if hasattr(tasks, name)}
-    return {"DOIT_CONFIG": tasks.DOIT_CONFIG, **names}
+    tasks = {f"task_{step.group}": creators.tasks_of(step.group) for step in step_types()}
+    return {"DOIT_CONFIG": creators.DOIT_CONFIG, **tasks}
 
 
 def _has_dodo() -> bool:

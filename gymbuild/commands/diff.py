@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.commands.options import option
+from gymbuild.config.session import Session
 from gymbuild.system.errors import UsageError
 from gymbuild.system.text import visible
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.diff import PlanDiff

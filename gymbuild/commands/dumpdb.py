@@ -1,14 +1,16 @@
-"""`dumpdb`: what doit has saved of each task; doit's own command knows only its own backends."""
+"""`dumpdb`: what doit has saved of each task; doit's own command has only its own backends."""
 
 from __future__ import annotations
 
+import os
 import pprint
 from typing import Any
 
 from doit.cmd_base import DoitCmdBase, opt_backend, opt_depfile
 
-from gymbuild.cache.record_log import RecordLog
-from gymbuild.commands.base import guarded
+from gymbuild.cache.database import Database
+from gymbuild.commands.base import reported
+from gymbuild.tasks.doit_state import KIND
 
 
 class DumpDB(DoitCmdBase):  # type: ignore[misc]
@@ -23,9 +25,8 @@ class DumpDB(DoitCmdBase):  # type: ignore[misc]
         """Print the records of the database file."""
 
         def body() -> int:
-            log = RecordLog(params["dep_file"])
-            for name in sorted(log.keys()):
-                print(f"{name} -> {pprint.pformat(log.get(name))}")
+            for name, value in sorted(Database(os.path.abspath(params["dep_file"])).all(KIND).items()):
+                print(f"{name} -> {pprint.pformat(value)}")
             return 0
 
-        return guarded(body)
+        return reported(body)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand
-from gymbuild.tasks.session import Session
+from gymbuild.config.session import Session
 
 
 class EvalConfig(GymbuildCommand):

@@ -1,62 +1,59 @@
-"""`inputs TASK`: every input of a preparation, with its kind and whether it is as it was."""
+"""`inputs TASK`: every input of a task, with its kind and whether it is as it was."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
-from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.tasks.session import Session
+from gymbuild.commands.base import TaskCommand, usage_error
+from gymbuild.config.session import Session
+from gymbuild.config.step import InputState, group_of
+from gymbuild.system.errors import UsageError
+from gymbuild.tasks.decision import decide
 
 
-class Inputs(GymbuildCommand):
-    """List the inputs of preparations."""
+class Inputs(TaskCommand):
+    """List the inputs of tasks."""
 
     name = "inputs"
-    doc_purpose = "list all inputs of a preparation with their kinds"
+    doc_purpose = "list all inputs of a task with their kinds"
     doc_usage = "TASK ..."
     cmd_options = (
         {"name": "json", "long": "json", "type": bool, "default": False, "help": "print a JSON list"},
     )
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
-        """Print the inputs of each selected preparation."""
+        """Print the inputs of each selected task."""
         if not words:
             raise usage_error(self, "name a task, such as prepare:aime24.")
-        decided = session.decide(words)
-        listed = []
+        decided = decide(session, words)
+        if decided.selection.others:
+            raise UsageError(f"{decided.selection.others[0]}: there is no such task of gymbuild's.")
         for task, problems in {**decided.named_problems, **decided.skipped}.items():
             print(f"{task} cannot be built:\n" + "\n".join(f"  {problem}" for problem in problems))
-        for name, assessment in {**decided.stale, **decided.current}.items():
-            assert assessment is not None  # nothing was taken to be current by `stat` alone
-            record = assessment.record
-            then = (
-                {(item.kind, item.name): item.state for item in record.inputs} if record is not None else {}
-            )
-            for item in [*assessment.static, *assessment.known]:
-                key = (item.kind, item.name)
-                state = "new" if key not in then else "same" if then[key] == item.state else "changed"
-                listed.append(
-                    {
-                        "task": f"prepare:{name}",
-                        "kind": item.kind,
-                        "name": item.name,
-                        "digest": item.state,
-                        "state": state,
-                    }
-                )
-            if record is None and not options["json"]:
-                print(f"prepare:{name} was never prepared here: what its script uses is not known yet")
+        asked = {group_of(word) for word in words}
+        listed: dict[str, list[InputState]] = {}
+        for task, state in {**decided.stale, **decided.current}.items():
+            assert state is not None  # nothing was taken to be current by `stat` alone
+            if group_of(task) in asked:
+                step, name = session.step_of(task)
+                if state.detail is None:
+                    state = step.assess(name)
+                listed[task] = step.inputs(name, state)
         if options["json"]:
-            print(json.dumps(listed, indent=2, ensure_ascii=False))
+            rows = [
+                {"task": task, **dataclasses.asdict(row)} for task, found in listed.items() for row in found
+            ]
+            print(json.dumps(rows, indent=2, ensure_ascii=False))
             return 3 if decided.named_problems else 0
-        width = max((len(str(row["kind"])) for row in listed), default=0)
-        shown = ""
-        for row in listed:
-            if row["task"] != shown:
-                shown = str(row["task"])
-                print(shown)
-            digest = "not there" if row["digest"] is None else str(row["digest"])[:12]
-            note = "" if row["state"] == "same" else f"  ({row['state']})"
-            print(f"  {row['kind']:<{width}}  {digest:<12}  {row['name']}{note}")
+        width = max((len(row.kind) for rows in listed.values() for row in rows), default=0)
+        for task, found in listed.items():
+            print(task)
+            if all(row.state == "new" for row in found):
+                print("  it was never made here: what it uses beyond these is seen when it runs")
+            for row in found:
+                digest = "not there" if row.digest is None else row.digest[:12]
+                note = "" if row.state == "same" else f"  ({row.state})"
+                print(f"  {row.kind:<{width}}  {digest:<12}  {row.name}{note}")
         return 3 if decided.named_problems else 0

@@ -6,7 +6,7 @@ from typing import Any
 
 from doit.cmd_list import List as DoitList
 
-from gymbuild.commands.base import guarded, open_session
+from gymbuild.commands.base import open_session, reported
 
 
 class List(DoitList):  # type: ignore[misc]
@@ -27,4 +27,4 @@ class List(DoitList):  # type: ignore[misc]
                     self.outstream.write(f"{name} cannot be built: {error}\n")
             return result
 
-        return guarded(body)
+        return reported(body)

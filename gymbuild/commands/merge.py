@@ -11,8 +11,8 @@ from typing import Any
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.commands.options import option
 from gymbuild.commands.plan_files import named_plan, write_plan, written_text
+from gymbuild.config.session import Session
 from gymbuild.system.errors import PlanError, UsageError
-from gymbuild.tasks.session import Session
 
 _SHARD = re.compile(r"(.+)\.shard-(\d+)-of-(\d+)\.json")
 

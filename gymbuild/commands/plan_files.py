@@ -36,7 +36,7 @@ def write_plan(path: str, data: bytes) -> None:
     Raises:
         PlanError: it cannot be written; what was there is as it was.
     """
-    from gymbuild.cache.store import write_atomically
+    from gymbuild.system.files import write_atomically
 
     try:
         write_atomically(os.path.abspath(path), data)

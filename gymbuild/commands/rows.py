@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.commands.options import option
 from gymbuild.commands.plan_files import named_plan
+from gymbuild.config.session import Session
 from gymbuild.system.errors import GymbuildError, PlanError, SelectionError, UsageError
 from gymbuild.system.text import LONGEST_ID, clipped, quoted, safe
-from gymbuild.tasks.session import Session
 
 if TYPE_CHECKING:
     from gymbuild.plan.show import ReceivedRow
@@ -77,7 +77,7 @@ def _of_benchmark(session: Session, word: str, ids: list[str]) -> Iterator[Recei
         raise graph.problems[name]
     benchmark = graph.benchmarks.get(name)
     if benchmark is None:
-        near = nearest(graph, f"plan:{name}")
+        near = nearest(session, f"plan:{name}")
         hint = f" The nearest are {', '.join(task.removeprefix('plan:') for task in near)}." if near else ""
         raise UsageError(f"{word}: there is no such benchmark, and no such plan file.{hint}")
     dataset = benchmark.dataset
@@ -144,8 +144,10 @@ def _nearest(task_id: str, there: dict[str, str]) -> str:
 
 
 def _is_stale(session: Session, name: str) -> bool:
+    from gymbuild.tasks.decision import decide
+
     try:
-        return session.graph.aliases[name] in session.decide([f"prepare:{name}"]).stale
+        return bool(decide(session, [f"prepare:{name}"]).stale)
     except GymbuildError:
         return False
 

@@ -11,7 +11,9 @@ from typing import Any
 from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
-from gymbuild.system.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MAY_PASS, EXIT_USAGE
+from gymbuild.commands.base import checkout_of, open_session, reported, words_of_command_line
+from gymbuild.commands.why import reasons_text
+from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE
 from gymbuild.system.text import problem_text, skipped_text
 
 
@@ -32,61 +34,63 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def execute(self, params: Any, args: list[str]) -> Any:
         """doit's entry."""
-        from gymbuild.tasks import current
+        from gymbuild.tasks.answer import answer
 
         if params.get("strict") or "--strict" in args:
             # also behind the names of tasks, where doit's own options may not be
             args = [word for word in args if word != "--strict"]
             doit_cmd.set_var("strict", "true")
-        root = params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py"))
-        if _is_plain(params) and current.answer(root, args or ["plan"], sys.argv[1:], out=sys.stdout):
+        if _is_plain(params) and answer(checkout_of(params), args, sys.argv[1:], out=sys.stdout):
             return 0
-
-        from gymbuild.commands.base import guarded
-
-        return guarded(lambda: self._run(params, args))
+        return reported(lambda: self._run(params, args))
 
     def _run(self, params: Any, args: list[str]) -> int:
-        from gymbuild.commands.base import open_session, words_of_command_line
-        from gymbuild.tasks.remembering import remember
+        from gymbuild.tasks.decision import decide, proved_index
+        from gymbuild.tasks.index_writer import write_index
 
         self.loader.setup(params)
-        config = self.loader.load_doit_config()
-        from gymbuild.preparation.failures import drop_guards
-        from gymbuild.tasks.selection import with_sources
-
-        words = with_sources(args or list(params.get("default_tasks") or config.get("default_tasks") or []))
+        default = params.get("default_tasks") or self.loader.load_doit_config().get("default_tasks")
+        words = list(args or default or [])
         processes = _processes(params, words_of_command_line())
         if processes:
             params["num_process"] = processes
         session = open_session(parallel=(params["num_process"] or 0) > 1)
         session.always = bool(params.get("always"))
-        session.named = tuple(words)
-        session.preparer.journal.recover(_say)
-        decided = session.decide(words, by_stat=True)
-        if (code := self._report_problems(decided)) is not None:
+        for step in session.steps.values():
+            step.recover(_say)
+        index = proved_index(session)
+        decided = decide(session, words or list(session.steps), index=index)
+        if (code := _report_problems(session, decided)) is not None:
             return code
         if session.settings.dry_run:
             return dry_run(session, decided)
-        drop_guards(decided.released)
+        for step in session.steps.values():
+            step.begin(decided.states_of(step.group))
         session.decided = decided
-        decided.hand_all = params["reporter"] != "console"
-        exit_code = self._hand_over(session, decided, params)
-        remember(session, words)
+        decided.everything = params["reporter"] != "console"
+        decided.complete = decided.everything or bool(decided.selection.others) or not words
+        exit_code = self._run_stale(decided, params, [] if not words else decided.tasks())
+        write_index(session, decided, index, default, _dodo_modules(session.checkout.root))
         return exit_code
 
-    def _hand_over(self, session: Any, decided: Any, params: Any) -> int:
-        """Give doit what is stale, and say what is current."""
-        from gymbuild.tasks import creators as tasks
+    def _run_stale(self, decided: Any, params: Any, tasks: list[str]) -> int:
+        """Have doit run what is stale, and say what is current.
 
-        chosen = [*decided.tasks(session.graph.aliases), *decided.selection.rest]
-        quiet = decided.hand_all or isinstance(params["outfile"], str)
+        Args:
+            decided: what is to be done.
+            params: doit's.
+            tasks: of ours; none for all that doit has.
+        """
+        from gymbuild.tasks.steps import use_session
+
+        chosen = [*tasks, *decided.selection.others]
+        quiet = decided.everything or isinstance(params["outfile"], str)
         if not quiet:
-            for name in decided.named_current():
-                _say(f"-- {name}")
+            for task in decided.named_current():
+                _say(f"-- {task}")
         self._reporter: Any = None
         result = 0
-        if chosen:
+        if chosen or not decided.selection.tasks:
             from gymbuild.system.processes import Watch
 
             watch = Watch()
@@ -105,7 +109,7 @@ class Run(DoitRun):  # type: ignore[misc]
                 )
                 return EXIT_MAY_PASS
             finally:
-                tasks.use_session(None)
+                use_session(None)
         reporter = self._reporter
         if not quiet:
             _say(summary(decided, reporter))
@@ -118,49 +122,50 @@ class Run(DoitRun):  # type: ignore[misc]
         reporters: dict[str, Any] = super().get_reporters()
         command = self
 
-        class Remembered(Reporter):
+        class AskedReporter(Reporter):
             """Our reporter; the command asks it afterwards for the exit code."""
 
             def __init__(self, outstream: Any, options: dict[str, Any]) -> None:
                 super().__init__(outstream, options)
                 command._reporter = self
 
-        reporters["console"] = Remembered
+        reporters["console"] = AskedReporter
         return reporters
 
-    def _report_problems(self, decided: Any) -> int | None:
-        if decided.skipped:
-            _say(skipped_text(decided.skipped))
-        strict = decided.skipped and decided_is_strict()
-        if decided.named_problems or strict:
-            problems = dict(decided.named_problems)
-            if strict:
-                problems.update(decided.skipped)
-            sys.stdout.flush()
-            count = len(problems)
-            print(
-                f"error: {count} task{'s' if count != 1 else ''} cannot be built; nothing was run\n"
-                + problem_text(problems),
-                file=sys.stderr,
-            )
-            return EXIT_USAGE
-        if decided.guarded:
-            for name in decided.guarded:
-                print(
-                    f"error: prepare:{name} failed before with the very inputs that it has now, and would fail the same "
-                    f"way (.cache/failures/{name}.json says how); nothing was run. Change what it is made from, or "
-                    "take its line out of the file that GYMBUILD_FAILURE_FILE names.",
-                    file=sys.stderr,
-                )
-            return EXIT_FAILED
-        return None
+
+def _report_problems(session: Any, decided: Any) -> int | None:
+    """Say what cannot be built; the exit code where nothing may run because of it."""
+    if decided.skipped:
+        _say(skipped_text(decided.skipped))
+    strict = bool(decided.skipped) and session.settings.strict
+    if decided.named_problems or strict:
+        problems = {**decided.named_problems, **(decided.skipped if strict else {})}
+        sys.stdout.flush()
+        count = len(problems)
+        print(
+            f"error: {count} task{'s' if count != 1 else ''} cannot be built; nothing was run\n"
+            + problem_text(problems),
+            file=sys.stderr,
+        )
+        return EXIT_USAGE
+    for text in decided.refusals:
+        print(f"error: {text}", file=sys.stderr)
+    return EXIT_FAILED if decided.refusals else None
 
 
-def decided_is_strict() -> bool:
-    """Whether `strict=true` is set."""
-    from gymbuild.tasks.creators import current_session
-
-    return current_session().settings.strict
+def _dodo_modules(root: str) -> list[str]:
+    """The files of the checkout that its dodo.py was loaded from: it and the modules beside it."""
+    prefix = os.path.realpath(root) + os.sep
+    paths = {
+        os.path.realpath(path)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] != "gymbuild" and isinstance(path := getattr(module, "__file__", None), str)
+    }
+    return sorted(
+        path[len(prefix) :]
+        for path in paths
+        if path.startswith(prefix) and not {"site-packages", ".venv"} & set(path.split(os.sep))
+    )
 
 
 def _is_plain(params: Any) -> bool:
@@ -182,7 +187,7 @@ def summary(decided: Any, reporter: Any) -> str:
         decided: what was to be done.
         reporter: what was done; None when nothing had to be.
     """
-    current = decided.count_current() + (reporter.current if reporter is not None else 0)
+    current = len(decided.current) + (reporter.current if reporter is not None else 0)
     counts = [(current, "current"), (len(decided.skipped), "skipped")]
     if reporter is None or not (reporter.done or reporter.failed or reporter.left):
         parts = [f"{count} {word}" for count, word in counts if count]
@@ -193,24 +198,12 @@ def summary(decided: Any, reporter: Any) -> str:
 
 def dry_run(session: Any, decided: Any) -> int:
     """Say what a run would do, and why; run nothing."""
-    from gymbuild.commands.why import reasons_text
-
-    verbs = {
-        "run": "would run",
-        "restore": "would restore from the store",
-        "judge": "would ask the script of",
-    }
-    for name, assessment in decided.stale.items():
-        state = assessment.decision.state
-        verb = verbs.get(state, "would check again, after what it reads,")
-        _say(f"{verb} prepare:{name}\n{reasons_text(assessment.decision.reasons)}".rstrip())
-    for name in decided.selection.plans:
-        source = session.graph.aliases[name]
-        if source in decided.stale:
-            _say(f"would look at plan:{name} again, after prepare:{source}")
-        elif decided.plans[name].reasons:
-            _say(f"would write plan:{name}\n{reasons_text(decided.plans[name].reasons)}".rstrip())
-    _say(f"nothing was run (dry_run=true); {decided.count_current()} current")
+    for task, state in decided.stale.items():
+        if state.detail is None and state.after:
+            _say(f"would look at {task} again, after {state.after[0]}")
+        else:
+            _say(f"would {state.verb} {task}\n{reasons_text(state.reasons)}".rstrip())
+    _say(f"nothing was run (dry_run=true); {len(decided.current)} current")
     return 0
 
 
@@ -234,6 +227,3 @@ def _interrupt(number: int, frame: Any) -> None:
 def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-
-
-__all__ = ["EXIT_INTERRUPTED", "Run"]

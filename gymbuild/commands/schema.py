@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
-from gymbuild.tasks.session import Session
+from gymbuild.config.session import Session
 
 
 class Schema(GymbuildCommand):

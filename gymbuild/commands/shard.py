@@ -8,7 +8,7 @@ from typing import Any
 from gymbuild.commands.base import GymbuildCommand, usage_error
 from gymbuild.commands.options import option
 from gymbuild.commands.plan_files import named_plan, write_plan, written_text
-from gymbuild.tasks.session import Session
+from gymbuild.config.session import Session
 
 
 class Shard(GymbuildCommand):

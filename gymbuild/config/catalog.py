@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.cache.witness import Witness
-from gymbuild.config import index
+from gymbuild.config.catalog_records import CatalogRecords
 from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.system.clock import ask_also
 from gymbuild.system.errors import ConfigError
@@ -64,54 +64,30 @@ def load_catalog(
     Returns:
         the benchmarks, and the candidates that cannot be resolved; one candidate never takes others down.
     """
-    settings = (tuple(search_dirs), overrides, allow_outside)
-    if use_index:
-        known = index.quick(checkout, search_dirs, overrides=overrides, allow_outside=allow_outside)
-        if known is not None:
-            return _from_plain(known)
+    records = CatalogRecords(checkout, search_dirs, overrides, allow_outside) if use_index else None
+    if records is not None:
+        found_before = records.read()
+        if found_before is not None:
+            return Catalog(**found_before)
         ask_also(checkout.cache)
     # not before it is needed: this imports pydantic
     from gymbuild.config.dialect.reader import ConfigReader
     from gymbuild.config.discovery import discover, witness_of
 
     reader = ConfigReader(checkout, search_dirs)
-    previous = index.previous(checkout, *settings) if use_index else None
+    previous = records.previous() if records is not None else None
     found = discover(reader, overrides=overrides, allow_outside=allow_outside, previous=previous)
-    outcomes = found.outcomes.items()
+    outcomes = sorted(found.outcomes.items())
     problems = {name: outcome.problem for name, outcome in outcomes if outcome.problem is not None}
     catalog = Catalog(
-        {name: outcome.benchmark for name, outcome in sorted(outcomes) if outcome.benchmark is not None},
+        {name: outcome.benchmark for name, outcome in outcomes if outcome.benchmark is not None},
         dict(sorted({**problems, **found.problems}.items())),
         witness_of(found, reader),
-        tuple(warning for _, outcome in sorted(outcomes) for warning in outcome.warnings),
+        tuple(warning for _, outcome in outcomes for warning in outcome.warnings),
     )
-    if use_index:
-        index.save(checkout, *settings, reader=reader, found=found, plain=_to_plain(catalog))
+    if records is not None:
+        records.save(reader, found, catalog.problems, catalog.witness)
     return catalog
-
-
-def _to_plain(catalog: Catalog) -> dict[str, Any]:
-    return {
-        "benchmarks": {name: benchmark.to_plain() for name, benchmark in catalog.benchmarks.items()},
-        "problems": {
-            name: (error.message, error.file, error.line, error.key)
-            for name, error in catalog.problems.items()
-        },
-        "witness": catalog.witness,
-        "warnings": catalog.warnings,
-    }
-
-
-def _from_plain(plain: Mapping[str, Any]) -> Catalog:
-    return Catalog(
-        {name: Benchmark.from_plain(benchmark) for name, benchmark in plain["benchmarks"].items()},
-        {
-            name: ConfigError(message, file=file, line=line, key=key)
-            for name, (message, file, line, key) in plain["problems"].items()
-        },
-        plain["witness"],
-        plain["warnings"],
-    )
 
 
 def resolve_configs(

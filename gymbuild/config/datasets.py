@@ -7,8 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class _Plain:
+    """A dataclass that JSON has a form for."""
+
+    __slots__ = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """A dict of plain values."""
+        fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return {name: value.to_plain() if isinstance(value, _Plain) else value for name, value in fields}
+
+
+def _tuples(plain: dict[str, Any]) -> dict[str, Any]:
+    """Values with the tuples that JSON has made lists of; mappings stay as they are."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(_Plain):
     """One dataset that a config declares, validated, with its agent resolved."""
 
     name: str
@@ -46,18 +62,9 @@ class Dataset:
     variables: tuple[str, ...] = ()
     """Environment variables that the dataset's own fields read (`${oc.env:…}`)."""
 
-    def to_plain(self) -> dict[str, Any]:
-        """A dict of plain values (for marshal and JSON)."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Dataset:
-        """The dataset that `to_plain` gave."""
-        return cls(**plain)
-
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(_Plain):
     """A config file that itself declares exactly one `type: benchmark` dataset."""
 
     name: str
@@ -72,13 +79,7 @@ class Benchmark:
     domain: str | None = None
     description: str | None = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """A dict of plain values (for marshal and JSON)."""
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        plain["dataset"] = self.dataset.to_plain()
-        return plain
-
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Benchmark:
-        """The benchmark that `to_plain` gave."""
-        return cls(**{**plain, "dataset": Dataset.from_plain(plain["dataset"])})
+        """The benchmark that `to_plain` gave, JSON between them or not."""
+        return cls(**{**_tuples(plain), "dataset": Dataset(**_tuples(plain["dataset"]))})

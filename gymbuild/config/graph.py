@@ -1,16 +1,15 @@
-"""Datasets → tasks: one preparation per distinct output, one plan per benchmark, and their names."""
+"""Benchmarks and datasets → preparations, one per distinct output, with their names; and what cannot be built."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
-import marshal
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gymbuild.cache.database import Database
 from gymbuild.cache.digests import canonical_json
 from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.system.errors import ConfigDeniedError, ConfigError, GymbuildError
@@ -41,20 +40,6 @@ class Preparation:
         root = self.dataset.script_root
         return module_name(self.script if root == "." else self.script.removeprefix(root + "/"))
 
-    def to_plain(self) -> dict[str, Any]:
-        """A dict of plain values (for marshal)."""
-        return {
-            "name": self.name,
-            "dataset": self.dataset.to_plain(),
-            "benchmarks": self.benchmarks,
-            "siblings": self.siblings,
-        }
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Preparation:
-        """The preparation that `to_plain` gave."""
-        return cls(**{**plain, "dataset": Dataset.from_plain(plain["dataset"])})
-
 
 @dataclass(slots=True)
 class Graph:
@@ -70,17 +55,19 @@ class Graph:
     """Output → name of the preparation that makes it."""
     problems: dict[str, GymbuildError] = field(default_factory=dict)
     """Benchmarks and preparations that cannot be built, by name, with what is wrong."""
+    scripts: list[str] = field(default_factory=list)
+    """Scripts whose text was read to tell which of several declared outputs they write."""
 
     def preparation_of(self, name: str) -> Preparation | None:
         """The preparation that `prepare:<name>` stands for, by its own name or by a benchmark's."""
         return self.preparations.get(name) or self.preparations.get(self.aliases.get(name, ""))
 
 
-class _Kept(Mapping[str, Any]):
-    """Tasks of a kept graph by name, each read when it is asked for.
+class _Lazy(Mapping[str, Any]):
+    """Values by name, each read when it is asked for.
 
     Args:
-        names: of the tasks.
+        names: in order.
         read: gives one, or None when it is damaged.
         anew: gives all of them.
     """
@@ -89,18 +76,18 @@ class _Kept(Mapping[str, Any]):
         self, names: Iterable[str], read: Callable[[str], Any], anew: Callable[[], Mapping[str, Any]]
     ) -> None:
         self._names, self._read, self._anew = dict.fromkeys(names), read, anew
-        self._made: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
+        if name not in self._values:
             if name not in self._names:
                 raise KeyError(name)
             found = self._read(name)
             if found is None:
-                self._made.update(self._anew())
+                self._values.update(self._anew())
             else:
-                self._made[name] = found
-        return self._made[name]
+                self._values[name] = found
+        return self._values[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -112,57 +99,59 @@ class _Kept(Mapping[str, Any]):
         return len(self._names)
 
 
-def kept_graph(
-    parts: Mapping[str, Any],
-    read: Callable[[str], bytes | None],
-    anew: Callable[[], Graph],
-) -> Graph:
-    """The graph that `graph_parts` gave the parts of.
+@dataclass(frozen=True, slots=True)
+class RecordedGraph:
+    """The graph that an earlier start has put into the database.
 
-    Args:
-        parts: the one part that is of the whole graph.
-        read: gives a packed task.
-        anew: makes the graph from the configs, should a task be damaged.
+    Its benchmarks are those of the catalog's records; only what the graph adds to them has a record of its own.
     """
 
-    def reader(group: str, make: Callable[[dict[str, Any]], Any]) -> Callable[[str], Any]:
-        def of(name: str) -> Any:
-            packed = read(f"{group}:{name}")
-            return None if packed is None else make(marshal.loads(packed))
+    database: Database
+    token: str
+    """Of the very graph that is meant."""
 
-        return of
+    def read(self, anew: Callable[[], Graph]) -> Graph | None:
+        """The graph, its tasks read when they are asked for; None when it is not there any more.
 
-    return Graph(
-        _Kept(
-            parts["preparations"],
-            reader("prepare", Preparation.from_plain),
-            lambda: anew().preparations,
-        ),
-        _Kept(parts["benchmarks"], reader("plan", Benchmark.from_plain), lambda: anew().benchmarks),
-        parts["aliases"],
-        parts["outputs"],
-        {
-            name: ConfigError(message, file=file, line=line, key=key)
-            for name, (message, file, line, key) in parts["problems"].items()
-        },
-    )
+        Args:
+            anew: makes the graph from the configs, should a task be damaged.
+        """
+        found = self.database.get("graph", "")
+        if found is None or found["token"] != self.token:
+            return None
+        kind = found["benchmark_kind"]
+
+        def benchmark(name: str) -> Benchmark | None:
+            plain = self.database.get(kind, name)
+            return None if plain is None else Benchmark.from_plain(plain)
+
+        def preparation(name: str) -> Preparation | None:
+            owner, benchmarks, siblings = found["preparations"][name]
+            made = benchmark(owner)
+            others = tuple((path, config) for path, config in siblings)
+            return None if made is None else Preparation(name, made.dataset, tuple(benchmarks), others)
+
+        return Graph(
+            _Lazy(found["preparations"], preparation, lambda: anew().preparations),
+            _Lazy(found["benchmarks"], benchmark, lambda: anew().benchmarks),
+            found["aliases"],
+            found["outputs"],
+            {
+                name: ConfigError(message, file=file, line=line, key=key)
+                for name, (message, file, line, key) in found["problems"].items()
+            },
+            found["scripts"],
+        )
 
 
-def packed_tasks(graph: Graph) -> dict[str, bytes]:
-    """The tasks of a graph, each packed, by name (`prepare:x`, `plan:x`)."""
-    found = {
-        f"prepare:{name}": marshal.dumps(item.to_plain(), 2) for name, item in graph.preparations.items()
-    }
-    found.update(
-        {f"plan:{name}": marshal.dumps(item.to_plain(), 2) for name, item in graph.benchmarks.items()}
-    )
-    return found
-
-
-def graph_parts(graph: Graph) -> dict[str, Any] | None:
-    """What of the graph is not a task's, as what marshal can write; None when it has a problem that cannot be kept.
+def graph_record(graph: Graph, benchmark_kind: str) -> dict[str, Any] | None:
+    """What `RecordedGraph` reads, without the token; None when the graph has a problem that is not to be kept.
 
     That is one that is no config's, or one that other users do not have.
+
+    Args:
+        graph: made from the configs.
+        benchmark_kind: the kind of the catalog's records that have its benchmarks.
     """
     problems = {}
     for name, error in graph.problems.items():
@@ -170,11 +159,16 @@ def graph_parts(graph: Graph) -> dict[str, Any] | None:
             return None
         problems[name] = (error.message, error.file, error.line, error.key)
     return {
-        "preparations": list(graph.preparations),
+        "benchmark_kind": benchmark_kind,
+        "preparations": {
+            name: (item.benchmarks[0], item.benchmarks, item.siblings)
+            for name, item in graph.preparations.items()
+        },
         "benchmarks": list(graph.benchmarks),
         "aliases": dict(graph.aliases),
         "outputs": dict(graph.outputs),
         "problems": problems,
+        "scripts": list(graph.scripts),
     }
 
 
@@ -222,7 +216,7 @@ def build_graph(
 
     chosen: list[tuple[tuple[str, ...], Dataset, tuple[tuple[str, str], ...]]] = []
     for script, outputs in shared.items():
-        writers = _writers(checkout, script, outputs)
+        writers = _writers(checkout, script, outputs, graph.scripts)
         for names, dataset in outputs:
             owner = writers[dataset.jsonl_fpath]
             if owner is not dataset:
@@ -238,16 +232,6 @@ def build_graph(
     _name_them(graph, chosen)
     graph.benchmarks = {name: benchmarks[name] for name in sorted(benchmarks) if name not in graph.problems}
     return graph
-
-
-def with_arguments(preparation: Preparation, arguments: dict[str, Any]) -> Preparation:
-    """The preparation with arguments from the command line merged onto its own."""
-    from gymbuild.config.settings import merge_arguments
-
-    if not arguments:
-        return preparation
-    merged = merge_arguments(dict(preparation.dataset.args), arguments)
-    return dataclasses.replace(preparation, dataset=dataclasses.replace(preparation.dataset, args=merged))
 
 
 def _name_them(
@@ -339,12 +323,13 @@ def _second_output(dataset: Dataset, owner: Dataset) -> ConfigError:
 
 
 def _writers(
-    checkout: Checkout, script: str, outputs: list[tuple[tuple[str, ...], Dataset]]
+    checkout: Checkout, script: str, outputs: list[tuple[tuple[str, ...], Dataset]], read: list[str]
 ) -> dict[str, Dataset]:
     """For each output, the dataset that a run with its arguments is taken to write.
 
     One script with equal arguments writes one file. Which of the declared ones that is, is told by the
     script's own text where it names exactly one of them, else it is the first in order of benchmark names.
+    The scripts whose text was asked are added to `read`.
     """
     groups: dict[bytes, list[Dataset]] = defaultdict(list)
     for _, dataset in sorted(outputs, key=lambda item: (item[0], item[1].jsonl_fpath)):
@@ -353,11 +338,9 @@ def _writers(
     for group in groups.values():
         owner = group[0]
         if len(group) > 1:
-            named = [
-                dataset
-                for dataset in group
-                if os.path.basename(dataset.jsonl_fpath) in _constants(checkout, script)
-            ]
+            constants = _constants(checkout, script)
+            read.append(script)
+            named = [dataset for dataset in group if os.path.basename(dataset.jsonl_fpath) in constants]
             if len(named) == 1:
                 owner = named[0]
         for dataset in group:

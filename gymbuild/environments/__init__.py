@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gymbuild.environments.build import build_environment, is_built, venv_python
-    from gymbuild.environments.choice import environment_for, environment_witness
+    from gymbuild.environments.choice import environment_for, environment_paths, environment_variables
     from gymbuild.environments.environment import Environment, Kind
 
 __all__ = [
@@ -14,7 +14,8 @@ __all__ = [
     "Kind",
     "build_environment",
     "environment_for",
-    "environment_witness",
+    "environment_paths",
+    "environment_variables",
     "is_built",
     "venv_python",
 ]
@@ -24,7 +25,8 @@ _MODULES = {
     "Kind": "environment",
     "build_environment": "build",
     "environment_for": "choice",
-    "environment_witness": "choice",
+    "environment_paths": "choice",
+    "environment_variables": "choice",
     "is_built": "build",
     "venv_python": "build",
 }

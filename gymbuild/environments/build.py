@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from gymbuild.cache.digests import digest_bytes
@@ -16,6 +15,8 @@ from gymbuild.environments.environment import Environment
 from gymbuild.environments.failure import build_failure
 from gymbuild.environments.uv import plain_variables, run_uv, uv_variables
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
+from gymbuild.system.files import write_atomically
+from gymbuild.system.locks import lock_file
 from gymbuild.system.paths import Checkout
 from gymbuild.system.permissions import DENIED, sentence
 
@@ -97,14 +98,18 @@ def build_environment(
     if is_built(env, checkout, venv_dir=venv_dir) and _runs(python, env.version):
         return python
     try:
-        with _held(
-            venv, lambda holder: report(f"waiting for {holder}, which builds {env.title}")
+        # beside the venvs, since several checkouts may share that folder; uv inherits the lock, so that a builder that
+        # was killed holds it until the last of its processes is gone
+        folder, name = os.path.split(venv)
+        with lock_file(
+            os.path.join(folder, ".locks", name),
+            waiting=lambda holder: report(f"waiting for {holder}, which builds {env.title}"),
         ) as descriptors:
             if is_built(env, checkout, venv_dir=venv_dir) and _runs(python, env.version):
                 return python
             report(f"building {env.title}")
             _throw_away(venv)
-            _build(env, checkout, module, venv, offline, descriptors)
+            _build(env, checkout, module, venv, offline, list(descriptors or ()))
             if not _runs(python, env.version):
                 raise PreparationFailedError(
                     module,
@@ -205,23 +210,17 @@ def _marker(venv: str) -> dict[str, Any] | None:
 
 
 def _finish(env: Environment, venv: str) -> None:
-    temporary = os.path.join(venv, MARKER + ".new")
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(
-            {
-                "key": env.key,
-                "kind": env.kind,
-                "title": env.title,
-                "path": venv,
-                "python": env.version,
-                "interpreter": env.interpreter,
-                "uv": _uv_version(),
-                "installed": _distributions(venv),
-            },
-            file,
-            indent=1,
-        )
-    os.replace(temporary, os.path.join(venv, MARKER))
+    marker = {
+        "key": env.key,
+        "kind": env.kind,
+        "title": env.title,
+        "path": venv,
+        "python": env.version,
+        "interpreter": env.interpreter,
+        "uv": _uv_version(),
+        "installed": _distributions(venv),
+    }
+    write_atomically(os.path.join(venv, MARKER), json.dumps(marker, indent=1).encode())
 
 
 def _uv_version() -> str | None:
@@ -269,54 +268,3 @@ def _throw_away(venv: str) -> None:
         os.unlink(venv)
     elif os.path.isdir(venv):
         shutil.rmtree(venv)
-
-
-@contextlib.contextmanager
-def _held(venv: str, waiting: Callable[[str], None]) -> Iterator[list[int]]:
-    """Hold the lock of one venv. It lies beside the venvs, since several checkouts may share that folder.
-
-    Yields:
-        the lock's descriptor. Whoever inherits it keeps the lock: so a builder that was killed holds it
-        until the last of its processes is gone. Empty where the file system has no locks.
-    """
-    folder, name = os.path.split(venv)
-    path = os.path.join(folder, ".locks", name)
-    while True:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(descriptor, 100, 0).decode("ascii", "replace").strip()
-                waiting(f"process {holder}" if holder.isdigit() else "another process")
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError as error:
-                from gymbuild.system.locks import _NO_LOCKS, SoftLock
-
-                if error.errno not in _NO_LOCKS:
-                    raise
-                soft = SoftLock(path + ".held")
-                soft.take(waiting, True)
-                try:
-                    yield []
-                finally:
-                    soft.release()
-                return
-            if _is_still(path, descriptor):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-                yield [descriptor]
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_still(path: str, descriptor: int) -> bool:
-    # the folder of venvs may have been deleted while this process waited
-    try:
-        now = os.stat(path)
-    except OSError:
-        return False
-    held = os.fstat(descriptor)
-    return (now.st_dev, now.st_ino) == (held.st_dev, held.st_ino)

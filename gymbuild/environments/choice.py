@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from gymbuild.cache.digests import DigestCache, digest_json
-from gymbuild.cache.witness import Signature, signature
 from gymbuild.config.datasets import Dataset
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import (
@@ -14,6 +13,7 @@ from gymbuild.environments.interpreters import (
     checkout_interpreter,
     fitting_interpreter,
     installed,
+    search_variables,
     witness_paths,
 )
 from gymbuild.environments.locked import PROJECT_LOCK, REQUIREMENTS_LOCK, recipe_for
@@ -69,15 +69,14 @@ def environment_for(
     )
 
 
-def environment_witness(env: Environment, checkout: Checkout) -> list[tuple[str, Signature | None]]:
-    """What proves, by `stat` alone, that `environment_for` would give the same answer.
+def environment_paths(env: Environment, checkout: Checkout) -> list[str]:
+    """The files and folders that prove, by `stat` alone, that `environment_for` would give the same answer.
 
-    It says how things are now, so it proves something only about an answer that is got (again) after it: take
-    the witness, ask `environment_for` once more, keep the witness when the answer is the same. Not in it,
-    because no file holds it: the setting `python`, the Python that gymbuild runs on, and `PATH`.
+    Not among them, because no file holds it: the setting `python`, the Python that gymbuild runs on, and
+    `environment_variables`.
 
     Returns:
-        paths, relative to the checkout when inside it, with their signatures; None for "is not there".
+        paths, relative to the checkout when inside it.
     """
     folder = os.path.dirname(env.script)
     paths = list(env.inputs)
@@ -91,8 +90,12 @@ def environment_witness(env: Environment, checkout: Checkout) -> list[tuple[str,
     paths += witness_paths(env.interpreter)
     if env.kind == "interpreter":
         paths += [checkout_interpreter(checkout), *env.sites]
-    unique = dict.fromkeys(checkout.relative(path) for path in paths)
-    return [(path, signature(checkout.absolute(path))) for path in unique]
+    return list(dict.fromkeys(checkout.relative(path) for path in paths))
+
+
+def environment_variables(env: Environment, checkout: Checkout) -> tuple[str, ...]:
+    """The environment variables that the interpreter was found by; none where it took no search."""
+    return search_variables(env.interpreter, checkout)
 
 
 def _request(recipe: Recipe, python: str | None) -> str | None:

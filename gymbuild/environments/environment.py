@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Kind = Literal["project", "requirements", "script", "dependencies", "interpreter"]
 
@@ -47,14 +46,7 @@ class Environment:
     sites: tuple[str, ...] = ()
     """For `interpreter`: the folders that packages are installed in."""
 
-    def to_plain(self) -> dict[str, Any]:
-        """A dict of plain values (for marshal and JSON)."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Environment:
-        """The environment that `to_plain` gave."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
-        }
-        return cls(**values)
+    @property
+    def name(self) -> str:
+        """What follows `venv:` in the name of its task."""
+        return f"{self.kind}-{self.key[:10]}"

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from gymbuild.cache.database import Database, database
 from gymbuild.cache.digests import digest_bytes, digest_json
-from gymbuild.cache.record_log import RecordLog
 from gymbuild.cache.witness import is_racy, signature
 from gymbuild.environments.python_versions import fits
 from gymbuild.system.clock import now_ns
@@ -112,13 +112,13 @@ def inspect(path: str, checkout: Checkout) -> Interpreter:
     """
     at = now_ns()
     found = (signature(path), signature(_settings_file(path)))
-    log = _log(checkout)
-    known = log.get(f"facts {path}")
-    if known is not None and found[0] is not None and tuple(known[0]) == found:
+    remembered = database(checkout.cache)
+    known = remembered.get("interpreter", f"facts {path}")
+    if known is not None and found[0] is not None and _signatures(known[0]) == found:
         return _interpreter(known[1])
     facts = _ask(path)
     if found[0] is not None and not any(item is not None and is_racy(item, at) for item in found):
-        _remember(log, f"facts {path}", (found, facts))
+        _remember(remembered, f"facts {path}", (found, facts))
     return _interpreter(facts)
 
 
@@ -129,20 +129,20 @@ def installed(interpreter: Interpreter, checkout: Checkout) -> list[list[str]]:
         name and version of each distribution with the digest of what it installed: the hashes of its RECORD,
         without what differs from place to place (launchers, `.pth` files, the installer's own notes).
     """
-    log = _log(checkout)
+    remembered = database(checkout.cache)
     everything: set[tuple[str, str]] = set()
     for site in interpreter.sites:
         at = now_ns()
         found = signature(site)
         if found is None:
             continue
-        known = log.get(f"installed {site}")
+        known = remembered.get("interpreter", f"installed {site}")
         if known is not None and tuple(known[0]) == found:
             everything.update((name, digest) for name, digest in known[1])
             continue
         distributions = _distributions(site)
         if not is_racy(found, at):
-            _remember(log, f"installed {site}", (found, distributions))
+            _remember(remembered, f"installed {site}", (found, distributions))
         everything.update(distributions)
     return [list(item) for item in sorted(everything)]
 
@@ -190,8 +190,8 @@ def _at(request: str, checkout: Checkout) -> Interpreter:
 def _search(request: str, checkout: Checkout) -> Interpreter:
     variables = [[name, os.environ.get(name)] for name in _SEARCH_VARIABLES]
     key = f"find {request} {digest_json(variables)}"
-    log = _log(checkout)
-    known = log.get(key)
+    remembered = database(checkout.cache)
+    known = remembered.get("interpreter", key)
     if known is not None and os.path.isfile(known):
         with contextlib.suppress(NoInterpreterError):
             interpreter = inspect(known, checkout)
@@ -199,7 +199,7 @@ def _search(request: str, checkout: Checkout) -> Interpreter:
                 return interpreter
     path = _find(request, checkout)
     interpreter = inspect(path, checkout)
-    _remember(log, key, path)
+    _remember(remembered, key, path)
     return interpreter
 
 
@@ -252,6 +252,21 @@ def _ask(path: str) -> dict[str, Any]:
     return facts
 
 
+def _signatures(plain: Any) -> tuple[Any, ...]:
+    """Signatures as the database gives them back, as tuples."""
+    return tuple(None if item is None else tuple(item) for item in plain)
+
+
+def search_variables(path: str, checkout: Checkout) -> tuple[str, ...]:
+    """The environment variables that an interpreter was found by; none for one that is taken without a search.
+
+    Args:
+        path: the interpreter's.
+        checkout: whose own `.venv` is taken without a search.
+    """
+    return () if path in (checkout_interpreter(checkout), running_interpreter().path) else _SEARCH_VARIABLES
+
+
 def _interpreter(facts: dict[str, Any]) -> Interpreter:
     return Interpreter(**{**facts, "sites": tuple(facts["sites"])})
 
@@ -288,17 +303,7 @@ def _record_digest(folder: str) -> str:
     return digest_bytes("\n".join(sorted(lines)).encode())
 
 
-_logs: dict[str, RecordLog] = {}
-
-
-def _log(checkout: Checkout) -> RecordLog:
-    path = checkout.cached("interpreters")
-    if path not in _logs:
-        _logs[path] = RecordLog(path)
-    return _logs[path]
-
-
-def _remember(log: RecordLog, key: str, value: Any) -> None:
+def _remember(remembered: Database, key: str, value: Any) -> None:
     # a cache that cannot be written costs time, nothing else
     with contextlib.suppress(OSError):
-        log.put([(key, value)])
+        remembered.put([("interpreter", key, value)])

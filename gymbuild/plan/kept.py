@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gymbuild.cache.digests import DigestCache, digest_bytes
-from gymbuild.cache.record_log import RecordLog
-from gymbuild.cache.store import Store
+from gymbuild.cache.digests import digest_bytes
 from gymbuild.plan.plan import Plan
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.show import ReceivedRow, received_rows
@@ -21,7 +19,7 @@ from gymbuild.system.errors import GymbuildError, PlanError
 
 if TYPE_CHECKING:
     from gymbuild.config.datasets import Benchmark
-    from gymbuild.tasks.session import Session
+    from gymbuild.config.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,8 @@ class KeptRows:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        checkout = session.checkout
-        self._store = Store(checkout)
-        self._digests = DigestCache(checkout.cached("digests"), checkout.root)
-        self._state = RecordLog(checkout.cached("state"))
+        self._store = session.store
+        self._digests = session.digests
 
     def find(self, plan: Plan, wanted: Mapping[str, str]) -> dict[str, ReceivedRow]:
         """The rows of a plan's tasks that are still to be found.
@@ -94,7 +90,7 @@ class KeptRows:
     def _sources(self, plan: Plan) -> Iterator[Source]:
         """What a plan may have been made from, the most likely first."""
         checkout, digests = self._session.checkout, self._digests
-        exact = self._state.get("planned:" + digest_bytes(plan.to_bytes()))
+        exact = self._session.database.get("planned", digest_bytes(plan.to_bytes()))
         if exact is not None and (source := self._recorded(exact)) is not None:
             yield source
         prompts: dict[str, str] = {}
@@ -124,8 +120,7 @@ class KeptRows:
 
     def _planned(self, plan: Plan) -> list[Mapping[str, Any]]:
         """The records of plans of the same dataset, the newest first."""
-        keys = [key for key in self._state.keys() if key.startswith("planned:")]  # noqa: SIM118
-        records = [record for key in keys if (record := self._state.get(key)) is not None]
+        records = self._session.database.all("planned").values()
         same = [record for record in records if record["facts"]["dataset"] == plan.benchmark]
         return sorted(same, key=lambda record: -float(record["made"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import sys
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gymbuild.cache.digests import digest_json
-from gymbuild.cache.record_writing import lock
-from gymbuild.cache.store import Input, write_atomically
+from gymbuild.cache.store import Input
 from gymbuild.system.errors import PreparationFailedError
+from gymbuild.system.files import write_atomically
 from gymbuild.system.masking import mask
 from gymbuild.system.paths import Checkout, file_name
 
@@ -28,7 +29,12 @@ def failure_path(checkout: Checkout, name: str) -> str:
 
 
 def record_failure(
-    checkout: Checkout, name: str, error: PreparationFailedError, inputs: Iterable[Input], log: str | None
+    checkout: Checkout,
+    name: str,
+    error: PreparationFailedError,
+    inputs: Iterable[Input],
+    log: str | None,
+    run: str,
 ) -> str:
     """Write down a failed preparation; one that would fail the same way also goes to the guard file.
 
@@ -38,6 +44,7 @@ def record_failure(
         error: what happened.
         inputs: of the preparation, as they were when it failed.
         log: the script's output, relative to the checkout.
+        run: of the command that it failed in.
 
     Returns:
         the action key of the failed preparation.
@@ -53,6 +60,7 @@ def record_failure(
         "action_key": key,
         "inputs": listed,
         "log": log,
+        "run": run,
     }
     with contextlib.suppress(OSError):
         text = json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False)
@@ -97,7 +105,7 @@ def guarded() -> dict[str, str]:
     return found
 
 
-def drop_guards(names: Iterable[str]) -> None:
+def release_guards(names: Iterable[str]) -> None:
     """Take lines out of the guard file: their inputs have changed since.
 
     Args:
@@ -143,7 +151,8 @@ def _rewrite(path: str, change: Any) -> None:
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path, "a+", encoding="utf-8") as file:
-            lock(file.fileno())
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             lines = file.read().splitlines()
             changed = change(lines)

@@ -7,18 +7,16 @@ journal entry says so. Whatever dies then, the next start finds the entry, and r
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import shutil
-import time
 from collections.abc import Callable, Mapping
 
 from gymbuild.cache.digests import digest_file
-from gymbuild.cache.store import TEMPORARY, DamagedObjectError, Store, fsync_file, write_atomically
+from gymbuild.cache.store import DamagedObjectError, Store
 from gymbuild.preparation.inputs import declared_files
 from gymbuild.system.errors import UsageError
-from gymbuild.system.locks import held
+from gymbuild.system.files import move, remove, write_atomically
+from gymbuild.system.locks import lock
 from gymbuild.system.paths import Checkout, file_name
 from gymbuild.system.permissions import sentence
 
@@ -74,7 +72,7 @@ class Journal:
         write_atomically(self._entry(name), json.dumps(record, sort_keys=True).encode() + b"\n")
         if there:
             try:
-                _move(absolute, target)
+                move(absolute, target)
             except BaseException:
                 if os.path.lexists(absolute):
                     remove(target)
@@ -133,7 +131,7 @@ class Journal:
         if os.path.lexists(kept):
             remove(output)
             os.makedirs(os.path.dirname(output), exist_ok=True)
-            _move(kept, output)
+            move(kept, output)
         elif not record["held"]:
             remove(output)
         patterns = record.get("patterns") or ()
@@ -162,8 +160,8 @@ class Journal:
         """
         for name in self.unfinished():
             try:
-                with held(self._checkout, f"prepare:{name}", blocking=False) as free:
-                    if free and self.roll_back(name):
+                with lock(self._checkout, f"prepare:{name}", blocking=False) as free:
+                    if free is not None and self.roll_back(name):
                         say(
                             f"prepare:{name}: an earlier run was cut off; what was there before it is back in place"
                         )
@@ -199,26 +197,6 @@ class Journal:
         return names
 
 
-def displace(checkout: Checkout, path: str, name: str | None = None) -> str:
-    """Move what a person may have made out of the way, under `.cache/displaced/`.
-
-    Args:
-        checkout: whose cache.
-        path: relative to the checkout, or absolute.
-        name: the path that it is known by, where it has been moved already.
-
-    Returns:
-        where it is now, relative to the checkout.
-    """
-    known = checkout.relative(name or path).lstrip("/") + time.strftime(".%Y%m%d-%H%M%S")
-    target, count = checkout.cached("displaced", known), 2
-    while os.path.lexists(target):
-        target, count = checkout.cached("displaced", f"{known}-{count}"), count + 1
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    _move(checkout.absolute(path), target)
-    return checkout.relative(target)
-
-
 def _is_there(path: str) -> bool:
     """Whether anything is at `path`.
 
@@ -230,47 +208,3 @@ def _is_there(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
-
-
-def remove(path: str) -> None:
-    """Remove a file, a symlink or a folder; nothing there is fine."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def _move(source: str, target: str) -> None:
-    """Move a file, a symlink or a folder: whatever dies, the one or the other is there, and whole.
-
-    Raises:
-        OSError: it cannot be moved; the source is as it was, and there is no target.
-    """
-    try:
-        os.rename(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        _move_to_another_file_system(source, target)
-
-
-def _move_to_another_file_system(source: str, target: str) -> None:
-    temporary = target + TEMPORARY
-    try:
-        remove(temporary)
-        if os.path.isdir(source) and not os.path.islink(source):
-            shutil.copytree(source, temporary, symlinks=True)
-        else:
-            shutil.copy2(source, temporary, follow_symlinks=False)
-            if not os.path.islink(temporary):
-                fsync_file(temporary)
-        os.rename(temporary, target)
-    finally:
-        remove(temporary)
-    try:
-        remove(source)
-    except OSError:
-        if not os.path.isdir(source):  # of a folder a part may be gone
-            remove(target)
-        raise

@@ -6,22 +6,16 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from gymbuild.cache.digests import DigestCache, digest_json
-from gymbuild.cache.record_log import RecordLog
-from gymbuild.cache.store import (
-    Action,
-    DamagedObjectError,
-    Input,
-    Store,
-    remove_temporaries,
-    write_atomically,
-)
+from gymbuild.cache.digests import digest_json
+from gymbuild.cache.displaced import displace
+from gymbuild.cache.store import Action, DamagedObjectError, Input
 from gymbuild.config.graph import Preparation
-from gymbuild.config.settings import Settings
-from gymbuild.environments import Environment, build_environment, environment_for, is_built
+from gymbuild.config.step import Say
+from gymbuild.environments import Environment, build_environment
 from gymbuild.environments import venv_python as environment_python
 from gymbuild.preparation.failures import forget_failure, record_failure
 from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, args_path, declared_files, own_outputs
@@ -34,22 +28,23 @@ from gymbuild.preparation.isolated_run import (
     encode_args,
     run_isolated,
 )
-from gymbuild.preparation.journal import Journal, displace
+from gymbuild.preparation.journal import Journal
 from gymbuild.preparation.observations import Observations
 from gymbuild.preparation.script import check_script
 from gymbuild.preparation.staleness import Decision, decide
 from gymbuild.system.errors import (
     PASSING,
-    GymbuildError,
     PreparationFailedError,
     PreparationMayPassError,
     UsageError,
 )
-from gymbuild.system.locks import held
-from gymbuild.system.paths import Checkout, file_name
+from gymbuild.system.files import remove_temporaries, write_atomically
+from gymbuild.system.locks import lock
+from gymbuild.system.paths import file_name
 from gymbuild.system.permissions import sentence
 
-Say = Callable[[str], None]
+if TYPE_CHECKING:
+    from gymbuild.config.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,41 +79,28 @@ class Preparer:
     """Prepares the datasets of one checkout.
 
     Args:
-        checkout: the checkout.
-        settings: of the command line.
-        others: every output of the graph, relative to the checkout: reading one makes it an input of kind `output`.
-        label_lines: put the dataset's name before each line that a script prints (several run at once).
+        session: of the command. Reading an output of its graph makes it an input of kind `output`.
     """
 
-    def __init__(
-        self,
-        checkout: Checkout,
-        settings: Settings,
-        *,
-        others: Iterable[str] = (),
-        label_lines: bool = False,
-    ) -> None:
-        self.checkout = checkout
-        self.settings = settings
-        self.digests = DigestCache(checkout.cached("digests"), checkout.root)
-        self.state = RecordLog(checkout.cached("state"))
-        self.store = Store(checkout)
-        self.journal = Journal(checkout, self.store)
-        self.inputs = InputReader(checkout, self.digests)
-        self._others = frozenset(others)
-        self._label_lines = label_lines
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.checkout = session.checkout
+        self.settings = session.settings
+        self.digests = session.digests
+        self.store = session.store
+        self.journal = Journal(self.checkout, self.store)
+        self.inputs = InputReader(self.checkout, self.digests)
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
     def environment(self, preparation: Preparation) -> Environment:
         """The environment of a preparation's script; nothing is built."""
-        return environment_for(
-            preparation.dataset, self.checkout, python=self.settings.python, digests=self.digests
-        )
+        found: Environment = self.session.steps["venv"].environment(preparation)
+        return found
 
     def record(self, preparation: Preparation) -> Action | None:
         """The preparation that made the present output, as far as is known."""
-        plain = self.state.get("action:" + preparation.dataset.jsonl_fpath)
+        plain = self.session.database.get("action", preparation.dataset.jsonl_fpath)
         return None if plain is None else Action.from_plain(plain)
 
     def assess(self, preparation: Preparation, *, always: bool = False) -> Assessment:
@@ -174,7 +156,7 @@ class Preparer:
             return "asked to prepare it in any case (-a)"
         if self.settings.use_cached_prepared_benchmarks is False:
             return "use_cached_prepared_benchmarks=false asks to prepare it again"
-        if self.state.get("forgotten:" + preparation.dataset.jsonl_fpath):
+        if self.session.database.get("forgotten", preparation.dataset.jsonl_fpath):
             return "it was forgotten (doit forget)"
         return None
 
@@ -190,10 +172,10 @@ class Preparer:
     def _verdict_key(self, preparation: Preparation, environment: Environment) -> str:
         script = self.digests.get(preparation.script)
         output = self.output_digest(preparation.dataset.jsonl_fpath)
-        return "verdict:" + digest_json([output, script, environment.key, preparation.module])
+        return digest_json([output, script, environment.key, preparation.module])
 
     def _verdict(self, preparation: Preparation, environment: Environment) -> bool:
-        return bool(self.state.get(self._verdict_key(preparation, environment)))
+        return bool(self.session.database.get("verdict", self._verdict_key(preparation, environment)))
 
     def check_inside(self, preparation: Preparation) -> None:
         """Check that what is written for a dataset lies inside the checkout still.
@@ -218,12 +200,6 @@ class Preparer:
                     "the checkout, or set allow_outside=true."
                 )
 
-    def env_needed(self, assessment: Assessment) -> bool:
-        """Whether doing what was decided takes an environment that is not there yet."""
-        return assessment.decision.state in ("run", "judge") and not is_built(
-            assessment.environment, self.checkout, venv_dir=self.settings.uv_venv_dir
-        )
-
     # -- doing ---------------------------------------------------------------------------------------------------
 
     def prepare(self, preparation: Preparation, say: Say, *, always: bool = False) -> Outcome:
@@ -242,8 +218,7 @@ class Preparer:
         """
         task = f"prepare:{preparation.name}"
         try:
-            with self._locks(preparation, say):
-                self.state.refresh()
+            with self.locks(preparation, say):
                 self.check_inside(preparation)
                 remove_temporaries(self.checkout.absolute(preparation.dataset.jsonl_fpath))
                 if self.journal.roll_back(preparation.name):
@@ -253,13 +228,14 @@ class Preparer:
             raise self._disk_error(preparation, "prepare", error) from None
 
     @contextlib.contextmanager
-    def _locks(self, preparation: Preparation, say: Say) -> Iterator[None]:
+    def locks(self, preparation: Preparation, say: Say) -> Iterator[None]:
+        """What nobody else may hold while a dataset is made or removed."""
         task = f"prepare:{preparation.name}"
         with contextlib.ExitStack() as stack:
             if preparation.siblings:
-                stack.enter_context(held(self.checkout, f"script:{preparation.module}"))
+                stack.enter_context(lock(self.checkout, f"script:{preparation.module}"))
             stack.enter_context(
-                held(
+                lock(
                     self.checkout,
                     task,
                     waiting=lambda who: say(f"{task} is being prepared by {who}; waiting for it"),
@@ -277,7 +253,8 @@ class Preparer:
         if decision.state == "judge":
             try:
                 if self._judge(preparation, assessment, say):
-                    self.state.put([(self._verdict_key(preparation, assessment.environment), True)])
+                    key = self._verdict_key(preparation, assessment.environment)
+                    self.session.database.put([("verdict", key, True)])
                     return _outcome("adopted" if decision.action is None else "current", decision.action)
             except PreparationFailedError as error:
                 self._fail(preparation, assessment, error)
@@ -300,12 +277,13 @@ class Preparer:
 
     def _finish(self, preparation: Preparation, action: Action | None) -> None:
         output = preparation.dataset.jsonl_fpath
-        records: list[tuple[str, object]] = []
-        if action is not None and self.state.get("action:" + output) != action.to_plain():
-            records.append(("action:" + output, action.to_plain()))
-        if "forgotten:" + output in self.state:
-            records.append(("forgotten:" + output, None))
-        self.state.put(records)
+        database = self.session.database
+        records: list[tuple[str, str, object]] = []
+        if action is not None and database.get("action", output) != action.to_plain():
+            records.append(("action", output, action.to_plain()))
+        if database.get("forgotten", output):
+            records.append(("forgotten", output, None))
+        database.put(records)
         forget_failure(self.checkout, preparation.name)
         with contextlib.suppress(OSError):
             self.digests.save()
@@ -352,7 +330,7 @@ class Preparer:
             expected=dataset.jsonl_fpath,
             outputs=dataset.prepare_outputs,
             log=self.log_path(preparation),
-            label=preparation.name if self._label_lines else None,
+            label=preparation.name if self.session.parallel else None,
             timeout=dataset.prepare_timeout,
             offline=self.settings.offline,
             excluded=(self.settings.uv_venv_dir,) if self.settings.uv_venv_dir else (),
@@ -505,7 +483,9 @@ class Preparer:
         for folder in assessment.environment.editable:
             prefix = folder.rstrip("/") + "/"
             skip |= {path for path in (*seen.files, *seen.missing, *seen.present) if path.startswith(prefix)}
-        observed, changed = self.inputs.of_run(seen, before, self._others - {dataset.jsonl_fpath}, own, skip)
+        observed, changed = self.inputs.of_run(
+            seen, before, self.session.graph.outputs.keys() - {dataset.jsonl_fpath}, own, skip
+        )
         now = self.inputs.static(preparation, assessment.environment, assessment.args)
         for then, present in zip(assessment.static, now, strict=True):
             if then != present:
@@ -599,10 +579,16 @@ class Preparer:
             dataset = preparation.dataset
             skip = {preparation.script, *assessment.environment.inputs}
             observed, _ = self.inputs.of_run(
-                seen, {}, self._others - {dataset.jsonl_fpath}, own_outputs(dataset), skip
+                seen,
+                {},
+                self.session.graph.outputs.keys() - {dataset.jsonl_fpath},
+                own_outputs(dataset),
+                skip,
             )
             inputs += [item for item in observed if item.kind not in ("listing",)]
-        record_failure(self.checkout, preparation.name, error, inputs, self.log_path(preparation))
+        record_failure(
+            self.checkout, preparation.name, error, inputs, self.log_path(preparation), self.session.run
+        )
 
     def fail_environment(self, preparation: Preparation, error: PreparationFailedError) -> None:
         """Record that a preparation failed because its environment could not be built."""
@@ -650,6 +636,3 @@ def _outcome(state: str, action: Action | None) -> Outcome:
     if action is None:
         return Outcome(state)
     return Outcome(state, action.rows, action.size)
-
-
-__all__ = ["Assessment", "GymbuildError", "Outcome", "Preparer", "Say"]

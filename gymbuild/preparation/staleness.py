@@ -10,33 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gymbuild.cache.store import Action, Input
+from gymbuild.config.step import Reason, short
 
 State = Literal["current", "restore", "judge", "run"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One thing that makes a dataset stale."""
-
-    subject: str
-    """What changed, such as `script benchmarks/aime24/prepare.py`."""
-    before: str | None
-    """Its digest at the last preparation; None for "was not there"."""
-    after: str | None
-    """Its digest now; None for "is not there"."""
-    text: str | None = None
-    """A whole sentence, where before and after do not tell it."""
-    path: str | None = None
-    """The file it is about, relative to the checkout."""
-
-    def __str__(self) -> str:
-        if self.text:
-            return self.text
-        if self.before is None:
-            return f"{self.subject} is new ({_short(self.after)})"
-        if self.after is None:
-            return f"{self.subject} is gone (it was {_short(self.before)})"
-        return f"{self.subject} changed from {_short(self.before)} to {_short(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +143,14 @@ def _reason(key: tuple[str, str], before: str | None, after: str | None, note: s
             subject,
             before,
             after,
-            f"folder {name} gained or lost entries ({_short(before)} to {_short(after)})",
+            f"folder {name} gained or lost entries ({short(before)} to {short(after)})",
             path,
         )
     if before is not None and before.startswith("changed-while-running"):
         return Reason(subject, before, after, f"{subject} changed while the script ran", path)
     if kind == "variable" and before is not None and after is not None:
         return Reason(
-            subject, before, after, f"{subject} has another value ({_short(before)} to {_short(after)})"
+            subject, before, after, f"{subject} has another value ({short(before)} to {short(after)})"
         )
     if note:
         return Reason(subject, before, after, f"{subject} {note}", path)
@@ -194,10 +170,6 @@ def _output_reasons(action: Action, outputs: Mapping[str, str | None]) -> list[R
         if found is None:
             text = f"output {path} is not there (or is no regular file)"
         else:
-            text = f"output {path} was changed by hand ({_short(digest)} to {_short(found)})"
+            text = f"output {path} was changed by hand ({short(digest)} to {short(found)})"
         reasons.append(Reason(f"output {path}", digest, found, text, path))
     return reasons
-
-
-def _short(digest: str | None) -> str:
-    return "nothing" if digest is None else digest[:12]

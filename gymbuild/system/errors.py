@@ -20,9 +20,25 @@ EXIT_INTERRUPTED = 130
 
 
 PASSING = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EBUSY,
+        errno.ETIMEDOUT,
+        errno.ESTALE,
+    )
 )
 """Errors of the operating system that may pass: a full disk, too many open files, and the like."""
+
+
+def exit_code_of(error: OSError) -> int:
+    """The exit code of a command that an error of the operating system has ended, outside of any preparation."""
+    return EXIT_MAY_PASS if error.errno in PASSING else EXIT_USAGE
 
 
 class GymbuildError(Exception):

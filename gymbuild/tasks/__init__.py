@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["DOIT_CONFIG", "task_plan", "task_prepare", "task_validate", "task_venv"]
+_PLACES = {
+    "DOIT_CONFIG": "creators",
+    "task_plan": "creators",
+    "task_prepare": "creators",
+    "task_validate": "creators",
+    "task_venv": "creators",
+    "tasks_of": "creators",
+    "add_step": "steps",
+}
 
 
 def __getattr__(name: str) -> object:
     # lazy on purpose: a start that finds nothing to do must not import doit
-    if name not in __all__:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gymbuild.tasks import creators
+    from importlib import import_module
 
-    return getattr(creators, name)
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

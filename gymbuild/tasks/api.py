@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.config.graph import Graph, build_graph
-from gymbuild.preparation.failures import drop_guards
+from gymbuild.config.session import Session
 from gymbuild.system.errors import ConfigError, PreparationFailedError
 from gymbuild.system.paths import Checkout
-from gymbuild.tasks.session import Decided, Session
+from gymbuild.tasks.decision import Decided, decide
+from gymbuild.tasks.steps import new_session
 
 if TYPE_CHECKING:
     from gymbuild.plan.plan import Plan
@@ -125,7 +126,7 @@ def plan_for_config(
     session = _session(found, prepare_config)
     _prepare(session, prepare_config)
     dataset = found[0]
-    version, commit = session.planner.gym()
+    version, commit = session.steps["plan"].gym()
     paths = [gym_relative_path(str(path)) for path in global_config_dict.get("config_paths") or ()]
     return build_plan(
         session.checkout.absolute(dataset.jsonl_fpath),
@@ -148,7 +149,7 @@ def _session(datasets: Sequence[Dataset], config: PrepareBenchmarkConfig) -> Ses
     words = [f"uv_venv_dir={config.uv_venv_dir}"]
     if config.use_cached_prepared_benchmarks is not None:
         words.append(f"use_cached_prepared_benchmarks={str(config.use_cached_prepared_benchmarks).lower()}")
-    session = Session(os.getcwd(), words, parallel=config.num_prepare_benchmark_processes > 1)
+    session = new_session(os.getcwd(), words, parallel=config.num_prepare_benchmark_processes > 1)
     session.graph = _graph(session.checkout, datasets, config.prepare_script_args)
     return session
 
@@ -172,30 +173,31 @@ def _graph(checkout: Checkout, datasets: Sequence[Dataset], arguments: dict[str,
 def _prepare(session: Session, config: PrepareBenchmarkConfig) -> Decided:
     graph = session.graph
     words = [f"prepare:{name}" for name in (*graph.preparations, *graph.problems)]
-    session.preparer.journal.recover(print)
-    decided = session.decide(words)
+    for step in session.steps.values():
+        step.recover(print)
+    decided = decide(session, words)
     if decided.named_problems:
         lines = [f"{task}: {text}" for task, texts in decided.named_problems.items() for text in texts]
         raise ConfigError("nothing was run:\n" + "\n".join(lines))
-    drop_guards(decided.released)
+    session.steps["prepare"].begin(decided.states_of("prepare"))
+    stale = [task.partition(":")[2] for task in decided.stale]
     failures: list[PreparationFailedError] = []
 
     def prepare(name: str) -> None:
         # a session of its own: records are read and written by one thread each
-        own = Session(session.checkout.root, session.words, parallel=session.parallel)
+        own = session.renewed()
         own.graph = graph
         try:
-            own.preparer.prepare(graph.preparations[name], print)
+            own.steps["prepare"].preparer.prepare(graph.preparations[name], print)
         except PreparationFailedError as error:
             failures.append(error)
 
     if config.num_prepare_benchmark_processes > 1:
         with ThreadPoolExecutor(config.num_prepare_benchmark_processes) as pool:
-            list(pool.map(prepare, decided.stale))
+            list(pool.map(prepare, stale))
     else:
-        for name in decided.stale:
+        for name in stale:
             prepare(name)
     if failures:
         raise failures[0]
-    session.preparer.state.refresh()
     return decided

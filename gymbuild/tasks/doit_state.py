@@ -1,50 +1,50 @@
-"""doit's own state: a backend that writes nothing on a no-op, and the checker that compares content.
+"""doit's own state: a backend over the database, and the checker that compares content.
 
-The backend keeps finished tasks through a SIGKILL and bears several builders at once. The checker takes the
-place of doit's MD5: the same content is never stale, whatever its timestamp.
+The backend writes nothing on a no-op, keeps finished tasks through a SIGKILL and bears several builders at once. The
+checker takes the place of doit's MD5: the same content is never stale, whatever its timestamp.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
 
 from doit.dependency import FileChangedChecker
 
+from gymbuild.cache.database import NAME, Database, database
 from gymbuild.cache.digests import DigestCache
-from gymbuild.cache.record_log import RecordLog
 
+KIND = "doit"
 LAST_KEY = "deps:"
 """What doit saves last of a finished task: from then on its record is whole."""
 IGNORE_KEY = "ignore:"
-IGNORES = "ignored"
-"""The file beside the database that is there while any task is ignored (`doit ignore`)."""
 
 
-class LogBackend:
-    """A doit backend over a record log: one record per task, appended when the task has finished.
+class DatabaseBackend:
+    """A doit backend: one record per task, written when the task has finished.
 
     Args:
         name: the database file.
-        codec: doit's codec; not used, the log has its own.
+        codec: doit's codec; not used, the database has its own.
         module_name: not used; part of doit's interface.
     """
 
-    desc = "append-only log; writes nothing when nothing ran"
+    desc = "records in .cache/state.db; writes nothing when nothing ran"
 
     def __init__(self, name: str, codec: Any, *, module_name: str | None = None) -> None:
-        self.name = name
-        self._log = RecordLog(name)
+        self.name = os.path.abspath(name)
+        folder, file = os.path.split(self.name)
+        self._database = database(folder) if file == NAME else Database(self.name)
         self._tasks: dict[str, dict[str, Any]] = {}
         self._changed: dict[str, None] = {}
-        self._ignores_changed = False
         self._told = False
 
     def _task(self, task_id: str) -> dict[str, Any]:
         task = self._tasks.get(task_id)
         if task is None:
-            task = self._tasks[task_id] = self._log.get(task_id) or {}
+            task = self._tasks[task_id] = self._database.get(KIND, task_id) or {}
         return task
 
     def get(self, task_id: str, dependency: str) -> Any:
@@ -53,12 +53,14 @@ class LogBackend:
 
     def set(self, task_id: str, dependency: str, value: Any) -> None:
         """Save a value; the record is written once the task's last value is set, and at `dump`."""
-        task = self._task(task_id)
-        task[dependency] = value
+        self._task(task_id)[dependency] = value
         self._changed[task_id] = None
-        self._ignores_changed |= dependency == IGNORE_KEY
+        if dependency == IGNORE_KEY:
+            # what the index proves is not to be answered while a task is ignored
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(os.path.dirname(self.name), "index"))
         if dependency == LAST_KEY:
-            self._write()
+            self.dump()
 
     def in_(self, task_id: str) -> bool:
         """Whether anything is saved for a task."""
@@ -66,31 +68,29 @@ class LogBackend:
 
     def remove(self, task_id: str) -> None:
         """Forget a task."""
-        if task := self._task(task_id):
-            self._ignores_changed |= IGNORE_KEY in task
+        if self._task(task_id):
             self._tasks[task_id] = {}
             self._changed[task_id] = None
-            self._write()
+            self.dump()
 
     def remove_all(self) -> None:
         """Forget every task."""
-        self._ignores_changed = True
-        for task_id in {*self._log.keys(), *self._tasks}:
+        for task_id in {*self._database.all(KIND), *self._tasks}:
             self._tasks[task_id] = {}
             self._changed[task_id] = None
-        self._write()
+        self.dump()
 
     def dump(self) -> None:
         """Write what is not written yet."""
-        self._write()
-
-    def _write(self) -> None:
-        if not self._changed:
-            return
-        records = [(task_id, _plain(self._tasks[task_id]) or None) for task_id in self._changed]
+        records = []
+        for task_id in self._changed:
+            task = self._tasks[task_id]
+            records.append((KIND, task_id, _plain(task) or None))
+            if IGNORE_KEY in task or not task:
+                records.append(("ignored", task_id, True if IGNORE_KEY in task else None))
         self._changed.clear()
         try:
-            self._log.put(records)
+            self._database.put(records)
         except OSError as error:
             # doit's bookkeeping: what is current is decided from records of our own
             if not self._told:
@@ -99,29 +99,20 @@ class LogBackend:
                     f"warning: {self.name}: {error.strerror}; doit will not remember this run",
                     file=sys.stderr,
                 )
-            return
-        if self._ignores_changed:
-            self._ignores_changed = False
-            self._note_ignored()
 
-    def _note_ignored(self) -> None:
-        """Keep the marker file that tells a start without doit that some task is ignored."""
-        marker = os.path.join(os.path.dirname(os.path.abspath(self.name)), IGNORES)
-        some = any((self._log.get(task_id) or {}).get(IGNORE_KEY) for task_id in list(self._log.keys()))
-        if some and not os.path.exists(marker):
-            with open(marker, "w", encoding="ascii"):
-                pass
-        elif not some and os.path.exists(marker):
-            os.unlink(marker)
+
+def some_are_ignored(remembered: Database) -> bool:
+    """Whether any task is ignored (`doit ignore`)."""
+    return bool(remembered.all("ignored"))
 
 
 def _plain(value: Any) -> Any:
-    """`value` as what marshal can write."""
+    """`value` as what JSON can write."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
         return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, str | int | float | bool | bytes) else str(value)
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 class DigestChecker(FileChangedChecker):  # type: ignore[misc]
@@ -134,7 +125,7 @@ class DigestChecker(FileChangedChecker):  # type: ignore[misc]
 
     def __init__(self) -> None:
         root = os.getcwd()
-        self._digests = DigestCache(os.path.join(root, ".cache", "digests"), root)
+        self._digests = DigestCache(database(os.path.join(root, ".cache")), root)
 
     def check_modified(self, file_path: str, file_stat: os.stat_result, state: Any) -> bool:
         """Whether the file's content is another than the one that `state` is the digest of."""

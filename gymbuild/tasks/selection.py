@@ -4,124 +4,117 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gymbuild.config.graph import Graph
-
-GROUPS = ("venv", "prepare", "validate", "plan")
+from gymbuild.config.session import Session
+from gymbuild.config.step import Step, group_of, name_of
 
 
 @dataclass(slots=True)
 class Selection:
     """The tasks that a command line selects."""
 
-    preparations: dict[str, bool] = field(default_factory=dict)
-    """Names of preparations to make current, in order, and whether the task (or its plan) was named."""
-    plans: dict[str, bool] = field(default_factory=dict)
-    """Names of benchmarks whose plans to make current, and whether they were named."""
+    tasks: dict[str, bool] = field(default_factory=dict)
+    """Tasks to make current, and whether each (or what is made from it) was named; sources before what they make."""
     problems: dict[str, bool] = field(default_factory=dict)
-    """Tasks (`plan:x`) that cannot be built, and whether they were named."""
-    rest: list[str] = field(default_factory=list)
-    """Words that are left to doit: environments, validations, tasks of the dodo's own, options."""
+    """Tasks whose config cannot be used, and whether they were named."""
+    others: list[str] = field(default_factory=list)
+    """Words that are left to doit: tasks of the dodo's own, options."""
     unknown: list[str] = field(default_factory=list)
-    """Words of ours that name nothing."""
+    """Words that name no task of a step of ours."""
 
-    def add(self, table: dict[str, bool], name: str, named: bool) -> None:
-        """Add a task to one of the tables; named wins over swept up."""
-        table[name] = table.get(name, False) or named
+    def of(self, group: str) -> list[str]:
+        """The names of the selected tasks of a step."""
+        return [name_of(task) for task in self.tasks if group_of(task) == group]
+
+    def add(self, session: Session, task: str, named: bool) -> None:
+        """Add a task after what it is made from by other steps; named wins over swept up."""
+        step, name = session.step_of(task)
+        for source in step.sources(name):
+            if group_of(source) != step.group:
+                self.add(session, source, named)
+        self.tasks[task] = self.tasks.get(task, False) or named
+
+    def add_problem(self, task: str, named: bool) -> None:
+        """Add a task whose config cannot be used."""
+        self.problems[task] = self.problems.get(task, False) or named
 
 
-def select(graph: Graph, words: Sequence[str]) -> Selection:
+def select(session: Session, words: Sequence[str]) -> Selection:
     """Resolve task names, groups, globs and target paths.
 
     Args:
-        graph: the tasks that there are.
+        session: of the command.
         words: positional words of the command line.
+
+    Raises:
+        GymbuildError: the graph cannot be made.
     """
     chosen = Selection()
     for word in words:
-        group, colon, name = word.partition(":")
-        if word in graph.outputs:
-            group, colon, name = "prepare", ":", graph.outputs[word]
+        target = next(
+            (
+                f"{step.group}:{name}"
+                for step in session.steps.values()
+                if (name := step.of_target(word)) is not None
+            ),
+            word,
+        )
+        group, colon, name = target.partition(":")
+        step = session.steps.get(group)
         if "*" in word:
-            _add_glob(graph, chosen, word)
-        elif group in ("prepare", "plan") and not colon:
-            _add_group(graph, chosen, group)
-        elif group in ("prepare", "plan"):
-            _add_name(graph, chosen, group, name)
+            _add_glob(session, chosen, word)
+        elif step is None:
+            chosen.others.append(word)
+        elif not colon:
+            _add_group(session, chosen, step)
+        elif (found := step.name_of(name)) is not None:
+            chosen.add(session, f"{group}:{found}", True)
+        elif name in step.problems():
+            chosen.add_problem(target, True)
         else:
-            chosen.rest.append(word)
+            chosen.unknown.append(target)
     return chosen
 
 
-def with_sources(words: Sequence[str]) -> list[str]:
-    """The words, with `prepare:x` before every `validate:x`: what is validated is made current first."""
-    found = []
-    for word in words:
-        group, colon, name = word.partition(":")
-        if group == "validate":
-            found.append("prepare" + colon + name)
-        found.append(word)
-    return found
+def _add_group(session: Session, chosen: Selection, step: Step) -> None:
+    for name in step.problems():
+        chosen.add_problem(f"{step.group}:{name}", False)
+    for name in step.names():
+        chosen.add(session, f"{step.group}:{name}", False)
 
 
-def _add_group(graph: Graph, chosen: Selection, group: str) -> None:
-    for name in graph.problems:
-        chosen.add(chosen.problems, f"{group}:{name}", False)
-    if group == "prepare":
-        # named wins over swept up
-        chosen.preparations = {**dict.fromkeys(graph.preparations, False), **chosen.preparations}
-    else:
-        for name in graph.benchmarks:
-            chosen.add(chosen.plans, name, False)
-            chosen.add(chosen.preparations, graph.aliases[name], False)
-
-
-def _add_name(graph: Graph, chosen: Selection, group: str, name: str) -> None:
-    if group == "plan" and name in graph.benchmarks:
-        chosen.add(chosen.plans, name, True)
-        chosen.add(chosen.preparations, graph.aliases[name], True)
-        return
-    preparation = graph.preparation_of(name) if group == "prepare" else None
-    if preparation is not None:
-        chosen.add(chosen.preparations, preparation.name, True)
-    elif name in graph.problems:
-        chosen.add(chosen.problems, f"{group}:{name}", True)
-    else:
-        chosen.unknown.append(f"{group}:{name}")
-
-
-def _add_glob(graph: Graph, chosen: Selection, word: str) -> None:
+def _add_glob(session: Session, chosen: Selection, word: str) -> None:
     """A pattern sweeps up what it matches."""
     found = False
-    for name in graph.preparations:
-        if fnmatch.fnmatchcase(f"prepare:{name}", word):
-            chosen.add(chosen.preparations, name, False)
-            found = True
-    for name in graph.benchmarks:
-        if fnmatch.fnmatchcase(f"plan:{name}", word):
-            chosen.add(chosen.plans, name, False)
-            chosen.add(chosen.preparations, graph.aliases[name], False)
-            found = True
-    for name in graph.problems:
-        for group in ("prepare", "plan"):
-            if fnmatch.fnmatchcase(f"{group}:{name}", word):
-                chosen.add(chosen.problems, f"{group}:{name}", False)
+    for step in session.steps.values():
+        if ":" in word and not fnmatch.fnmatchcase(step.group, word.partition(":")[0]):
+            continue  # asking for names may take time
+        for name in step.names():
+            if fnmatch.fnmatchcase(f"{step.group}:{name}", word):
+                chosen.add(session, f"{step.group}:{name}", False)
+                found = True
+        for name in step.problems():
+            if fnmatch.fnmatchcase(f"{step.group}:{name}", word):
+                chosen.add_problem(f"{step.group}:{name}", False)
                 found = True
     if not found:
-        chosen.rest.append(word)
+        chosen.others.append(word)
 
 
-def nearest(graph: Graph, word: str, count: int = 3) -> list[str]:
+def unknown_text(session: Session, word: str) -> str:
+    """That there is no such task, with the nearest that there are."""
+    near = nearest(session, word)
+    hint = f" The nearest are {', '.join(near)}." if near else ""
+    return f"{word}: there is no such task.{hint} `gymbuild benchmarks` lists what there is."
+
+
+def nearest(session: Session, word: str, count: int = 3) -> list[str]:
     """The names of tasks that are most like `word`."""
     group, _, name = word.partition(":")
-    names: Iterable[str] = (
-        {*graph.preparations, *graph.aliases, *graph.problems}
-        if group == "prepare"
-        else {*graph.benchmarks, *graph.problems}
-    )
-    table = {name.lower(): name for name in sorted(names)}
+    step = session.steps[group]
+    table = {known.lower(): known for known in sorted({*step.names(), *step.nicknames(), *step.problems()})}
     close = difflib.get_close_matches(name.lower(), table, n=count, cutoff=0.4)
     inside = [key for key in table if name and name.lower() in key and key not in close]
     return [f"{group}:{table[key]}" for key in (close + inside)[:count]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gymbuild.cache.database import Database
 from gymbuild.cache.digests import DigestCache, digest_bytes
 from gymbuild.cache.witness import is_racy, signature
 
@@ -17,7 +18,7 @@ from gymbuild.cache.witness import is_racy, signature
 def cache(tmp_path: Path) -> Callable[[], DigestCache]:
     """Opens the cache of one checkout anew, as the next start does."""
     (tmp_path / "checkout").mkdir()
-    return lambda: DigestCache(str(tmp_path / "digests"), str(tmp_path / "checkout"))
+    return lambda: DigestCache(Database(str(tmp_path / "state.db")), str(tmp_path / "checkout"))
 
 
 @pytest.fixture

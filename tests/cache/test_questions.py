@@ -92,7 +92,7 @@ def test_inputs_lists_all_of_them_with_their_kinds(built: Tree) -> None:
 
 
 def test_forget_runs_the_script_again_and_deleting_doit_db_does_not(built: Tree) -> None:
-    built.path(".cache/doit.db").unlink()
+    built.path(".cache/state.db").unlink()
     assert built.build().ran == set()
     built.gymbuild("forget", "prepare:alpha")
     assert built.build().ran == {"alpha"}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gymbuild.cache.witness import holds
-from gymbuild.config import index
 from gymbuild.config.catalog import Catalog, load_catalog
+from gymbuild.config.catalog_records import CatalogRecords
 from gymbuild.config.dialect.yaml_files import MAX_BYTES
 from gymbuild.config.discovery import discover
 from tests.config.small_checkouts import BENCHMARK, SERVER, Configs
@@ -156,7 +156,7 @@ class TestIndex:
         """The catalog, remembered: what was written just now is old enough to be trusted."""
         for _ in range(3):
             found = load_catalog(configs.checkout, **settings)
-            if index.quick(configs.checkout, **settings) is not None:
+            if CatalogRecords(configs.checkout, **settings).read() is not None:
                 return found
             time.sleep(0.1)
         raise AssertionError("the index was not written")
@@ -245,7 +245,7 @@ class TestIndex:
             {"overrides": {"prepare_script_args": {"n": 1}}},
             {"allow_outside": True},
         ):
-            assert index.quick(configs.checkout, **settings) is None  # type: ignore[arg-type]
+            assert CatalogRecords(configs.checkout, **settings).read() is None  # type: ignore[arg-type]
         found = load_catalog(configs.checkout, overrides={"prepare_script_args": {"n": 1}})
         assert found.benchmarks["add"].dataset.args == {"n": 1}
         assert load_catalog(configs.checkout).benchmarks["add"].dataset.args == {}
@@ -256,7 +256,7 @@ class TestIndex:
         configs.math()
         self.settle(configs)
         monkeypatch.setenv("NEMO_GYM_EXTRA_ROOTS", str(tmp_path))
-        assert index.quick(configs.checkout) is None
+        assert CatalogRecords(configs.checkout).read() is None
 
     def test_an_edit_resolves_only_what_includes_it(self, configs: Configs) -> None:
         configs.math()
@@ -267,7 +267,7 @@ class TestIndex:
         from gymbuild.config.dialect.reader import ConfigReader
 
         reader = ConfigReader(configs.checkout)
-        found = discover(reader, previous=index.previous(configs.checkout, (), None, False))
+        found = discover(reader, previous=CatalogRecords(configs.checkout).previous())
         assert found.resolved == ["two"]
 
     def test_nothing_is_written_when_nothing_changed(self, configs: Configs) -> None:
@@ -297,12 +297,13 @@ class TestIndex:
         configs.math()
         self.settle(configs)
         code = (
-            "import sys; from gymbuild.config import index; from gymbuild.system.paths import Checkout;"
-            f"assert index.quick(Checkout({str(configs.root)!r}))['benchmarks'];"
-            "print(sorted({'pydantic', 'omegaconf', 'yaml', 'rich', 'json', 'typing', 'xxhash'} & set(sys.modules)))"
+            "import sys; from gymbuild.config.catalog_records import CatalogRecords;"
+            "from gymbuild.system.paths import Checkout;"
+            f"assert CatalogRecords(Checkout({str(configs.root)!r})).read()['benchmarks'];"
+            "print(sorted({'pydantic', 'omegaconf', 'yaml', 'rich', 'orjson'} & set(sys.modules)))"
         )
         done = subprocess.run(
-            [sys.executable, "-S", "-c", code], env=child_environment(), capture_output=True, text=True
+            [sys.executable, "-c", code], env=child_environment(), capture_output=True, text=True
         )
         assert done.stdout.strip() == "[]", done.stderr
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from gymbuild.cache.database import database
 from gymbuild.cache.digests import DigestCache
 from gymbuild.config.datasets import Dataset
 from gymbuild.environments import Environment, build_environment, environment_for
@@ -57,7 +58,7 @@ class Place:
 
     def environment(self, dataset: Dataset, python: str | None = None) -> Environment:
         """Its environment, with digests that no earlier call has left behind."""
-        digests = DigestCache(self.checkout.cached("digests"), self.checkout.root)
+        digests = DigestCache(database(self.checkout.cache), self.checkout.root)
         return environment_for(dataset, self.checkout, python=python, digests=digests)
 
     def build(self, env: Environment, **more: Any) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -374,10 +374,10 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 BUILDER = """
-import json, sys
-from gymbuild.environments import Environment, build_environment
+import pickle, sys
+from gymbuild.environments import build_environment
 from gymbuild.system.paths import Checkout
-env = Environment.from_plain(json.loads(sys.argv[2]))
+env = pickle.loads(bytes.fromhex(sys.argv[2]))
 say = lambda line: print(line, flush=True)
 say(build_environment(env, Checkout(sys.argv[1]), module="m", report=say))
 """
@@ -388,7 +388,7 @@ def builder(place: Place, env: Environment) -> subprocess.Popen[str]:
     import gymbuild
 
     return subprocess.Popen(
-        [sys.executable, "-c", BUILDER, str(place.root), json.dumps(env.to_plain())],
+        [sys.executable, "-c", BUILDER, str(place.root), pickle.dumps(env).hex()],
         env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(gymbuild.__file__))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.cache.witness import holds, signature, wait_until_not_racy
-from gymbuild.environments import Environment, environment_witness
+from gymbuild.cache.witness import Witness, holds, signature, wait_until_not_racy
+from gymbuild.environments import Environment, environment_paths
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.locked import requirement_lines
 from gymbuild.system.errors import ConfigError, UsageError
+from gymbuild.system.paths import Checkout
 
 from .conftest import SCRIPT, Place, metadata, wheel
 
@@ -267,7 +268,7 @@ def test_interpreters_are_started_once(
 
     monkeypatch.setattr(subprocess, "Popen", started)
     monkeypatch.setattr(os, "fork", started)
-    monkeypatch.setattr("gymbuild.environments.interpreters._logs", {})
+    monkeypatch.setattr("gymbuild.cache.database._databases", {})
     assert [place.environment(dataset, other) for dataset in datasets] == before
 
 
@@ -292,15 +293,13 @@ def test_pyenv_shims_stand_for_all_the_versions_behind_them(tmp_path: Path) -> N
     assert folders == ["/first", *expected, "/last"]
 
 
-def test_an_environment_survives_being_written_down(place: Place) -> None:
-    import marshal
-
-    env = place.environment(place.benchmark("x", dependencies=("six", "-e", ".")))
-    assert Environment.from_plain(marshal.loads(marshal.dumps(env.to_plain()))) == env
-
-
 def appears(path: str, text: str) -> Callable[[Place], object]:
     return lambda place: place.write(path, text)
+
+
+def witness_of(env: Environment, checkout: Checkout) -> Witness:
+    paths = environment_paths(env, checkout)
+    return tuple((path, signature(checkout.absolute(path))) for path in paths), ()
 
 
 CHANGES: dict[str, Callable[[Place], object]] = {
@@ -315,7 +314,7 @@ CHANGES: dict[str, Callable[[Place], object]] = {
 def test_a_witness_stops_holding_when_the_answer_could_change(place: Place, change: str) -> None:
     dataset = place.benchmark("x")
     env = place.environment(dataset)
-    witness = (tuple(environment_witness(env, place.checkout)), ())
+    witness = witness_of(env, place.checkout)
     assert holds(witness, place.checkout.root)
     CHANGES[change](place)
     assert not holds(witness, place.checkout.root)
@@ -324,7 +323,7 @@ def test_a_witness_stops_holding_when_the_answer_could_change(place: Place, chan
 def test_a_witness_of_an_interpreter_sees_what_is_installed(place: Place) -> None:
     standard_venv.create(place.root / ".venv", with_pip=False)
     env = place.environment(place.benchmark("x"))
-    witness = (tuple(environment_witness(env, place.checkout)), ())
+    witness = witness_of(env, place.checkout)
     file = wheel(place.root / "wheels", "tinypackage")
     place.uv("pip", "install", "--offline", str(file), python=str(place.root / ".venv/bin/python"))
     assert not holds(witness, place.checkout.root)
@@ -334,7 +333,7 @@ def test_a_witness_of_dependencies_sees_the_sources_that_are_copied(place: Place
     place.write("lib/pyproject.toml", PROJECT)
     source = place.write("lib/package/lib.py", "VALUE = 1\n")
     env = place.environment(place.benchmark("x", dependencies=("./lib",)))
-    witness = (tuple(environment_witness(env, place.checkout)), ())
+    witness = witness_of(env, place.checkout)
     assert holds(witness, place.checkout.root)
     source.write_text("VALUE = 2\n")
     assert not holds(witness, place.checkout.root)
@@ -344,13 +343,14 @@ def test_choosing_imports_nothing_that_is_heavy(place: Place) -> None:
     everything(place)
     code = (
         "import sys\n"
-        "from gymbuild.environments import environment_for, environment_witness\n"
+        "from gymbuild.cache.database import database\n"
+        "from gymbuild.environments import environment_for, environment_paths\n"
         "from gymbuild.config.datasets import Dataset; from gymbuild.cache.digests import DigestCache\n"
         "from gymbuild.system.paths import Checkout\n"
         f"d = Dataset(**{dataclasses.asdict(place.benchmark('x'))!r})\n"
         "c = Checkout('.')\n"
-        "env = environment_for(d, c, digests=DigestCache(c.cached('digests'), c.root))\n"
-        "environment_witness(env, c)\n"
+        "env = environment_for(d, c, digests=DigestCache(database(c.cache), c.root))\n"
+        "environment_paths(env, c)\n"
         "print(sorted({'pydantic', 'omegaconf', 'yaml', 'rich', 'uv', 'subprocess', 'filelock'} & set(sys.modules)))"
     )
     import gymbuild

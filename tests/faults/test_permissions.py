@@ -107,12 +107,21 @@ def test_a_cache_that_may_not_be_written_at_all(built: Tree) -> None:
 
 def test_what_only_saves_time_may_be_unwritable(built: Tree) -> None:
     edit(built, "second")
-    with mode(built.path(".cache/digests"), 0o400), mode(built.path(".cache/index"), 0o400):
-        said = build(built, "plan")
-    assert ".cache/index" in said and "the next start will be slower" in said
+    with mode(built.path(".cache/index"), 0o400), mode(built.path(".cache/clock"), 0o400):
+        build(built, "plan")
     assert word(built) == "second"
     assert "second 0" in built.plan("alpha").read_text()
     assert "nothing to do: 2 current" in build(built, "plan")
+
+
+def test_where_nothing_can_be_recorded_nothing_is_made(built: Tree) -> None:
+    edit(built, "second")
+    with mode(built.path(".cache/state.db"), 0o400):
+        said = build(built, "plan", code=76)
+    assert ".cache/state.db" in said and "mode 0400" in said, said
+    assert word(built) == "first"
+    build(built, "plan")
+    assert word(built) == "second"
 
 
 def test_a_cache_of_somebody_else_is_enough_for_what_is_current(built: Tree) -> None:

@@ -5,8 +5,10 @@ One table. The tests are generated from it (test_matrix.py), and so is the page 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -749,39 +751,55 @@ def _(tree: Tree) -> None:
     shutil.rmtree(tree.path(".cache"))
 
 
-@row("store and cache", "`doit.db` is deleted")
+@row("store and cache", "`index` is deleted")
 def _(tree: Tree) -> None:
-    tree.path(".cache/doit.db").unlink()
+    tree.path(".cache/index").unlink()
 
 
-@row("store and cache", "the index of witnesses and the digest cache are deleted")
+@row("store and cache", "`index` and what doit has saved are deleted")
 def _(tree: Tree) -> None:
-    for name in ("index", "digests"):
-        tree.path(f".cache/{name}").unlink()
+    tree.path(".cache/index").unlink()
+    with contextlib.closing(sqlite3.connect(tree.path(".cache/state.db"))) as database, database:
+        database.execute("DELETE FROM record WHERE kind = 'doit'")
 
 
-@row("store and cache", "the records of what was made are deleted")
+@row("store and cache", "`index` and the digests of files are deleted")
 def _(tree: Tree) -> None:
-    tree.path(".cache/state").unlink()
+    tree.path(".cache/index").unlink()
+    with contextlib.closing(sqlite3.connect(tree.path(".cache/state.db"))) as database, database:
+        database.execute("DELETE FROM digest")
+
+
+@row("store and cache", "`state.db` is deleted")
+def _(tree: Tree) -> None:
+    tree.path(".cache/state.db").unlink()
 
 
 @row(
     "store and cache",
-    "the records and the index are deleted",
+    "`state.db` and `index` are deleted",
     restores=EVERYTHING,
     plans=(),
     note="the same bytes are there already: nothing is written but the records",
 )
 def _(tree: Tree) -> None:
-    for name in ("index", "state"):
+    for name in ("index", "state.db"):
         tree.path(f".cache/{name}").unlink()
 
 
-@row("store and cache", "every file of the cache's index is cut in half", restores=EVERYTHING)
+@row("store and cache", "`state.db` and `index` are cut in half", restores=EVERYTHING)
 def _(tree: Tree) -> None:
-    for name in ("index", "digests", "state", "doit.db"):
+    for name in ("index", "state.db"):
         path = tree.path(f".cache/{name}")
-        path.write_bytes(path.read_bytes()[: len(b"gymbuild-log-1\n") + 40])
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@row("store and cache", "every record of `state.db` is damaged, and `index` too", restores=EVERYTHING)
+def _(tree: Tree) -> None:
+    path = tree.path(".cache/index")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with contextlib.closing(sqlite3.connect(tree.path(".cache/state.db"))) as database, database:
+        database.execute("UPDATE record SET value = replace(value, 'a', 'b')")
 
 
 @row("store and cache", "`doit forget` of a preparation", runs=("alpha",))

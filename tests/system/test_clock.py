@@ -48,6 +48,7 @@ int gettimeofday(struct timeval *out, void *zone) {
 
 HASH_AT_ONCE = """
 import os, sys, time
+from gymbuild.cache.database import Database
 from gymbuild.cache.digests import DigestCache
 root, cache = sys.argv[1:]
 path = os.path.join(root, "words.txt")
@@ -56,10 +57,10 @@ for number in range(200):
     # the kernel's own step is far longer than a write and a digest take
     with open(path, "w") as file:
         file.write(f"{number:05}")
-    first = DigestCache(cache, root)
+    first = DigestCache(Database(cache), root)
     first.get("words.txt")
     first.save()
-    again = DigestCache(cache, root)
+    again = DigestCache(Database(cache), root)
     again.get("words.txt")
     trusted += not again.hashed
 print(trusted, round(time.time() - os.stat(path).st_ctime))
@@ -125,6 +126,7 @@ def test_a_file_hashed_within_a_clock_step_of_its_change_is_not_trusted(
 
 HIDE = """
 import os, sys
+from gymbuild.cache.database import Database
 from gymbuild.cache.digests import DigestCache, digest_bytes
 root, cache = sys.argv[1:]
 path = os.path.join(root, "words.txt")
@@ -133,13 +135,13 @@ for number in range(200):
     with open(path, "w") as file:
         file.write(f"a{number:05}")
     before = os.stat(path)
-    first = DigestCache(cache, root)
+    first = DigestCache(Database(cache), root)
     first.get("words.txt")
     first.save()
     with open(path, "r+") as file:
         file.write(f"b{number:05}")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    wrong += DigestCache(cache, root).get("words.txt") != digest_bytes(f"b{number:05}".encode())
+    wrong += DigestCache(Database(cache), root).get("words.txt") != digest_bytes(f"b{number:05}".encode())
 print(wrong)
 """
 

@@ -91,13 +91,14 @@ def test_an_edit_rebuilds_that_dataset_and_nothing_else_and_a_touch_nothing(proj
 
 
 def test_after_a_touch_the_file_is_not_hashed_again_at_every_start(project: Project) -> None:
+    from gymbuild.cache.database import database
     from gymbuild.cache.digests import DigestCache
 
     project.add("alpha")
     project.run("prepare:alpha")
     os.utime(project.path("benchmarks/alpha/prepare.py"))
     project.run("prepare:alpha")
-    cache = DigestCache(str(project.path(".cache/digests")), os.path.realpath(project.root))
+    cache = DigestCache(database(os.path.realpath(project.path(".cache"))), os.path.realpath(project.root))
     cache.get("benchmarks/alpha/prepare.py")
     assert cache.hashed == 0
 
