@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_the_runner_the_type_marker_and_the_licence(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "gymbuild/preparation/isolated.py" in names
+    assert "gymbuild/preparation/runner/__main__.py" in names
     assert "gymbuild/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "benchmarks/", "dodo")) for name in names)

@@ -91,7 +91,7 @@ class Run(DoitRun):  # type: ignore[misc]
         self._reporter: Any = None
         result = 0
         if chosen or not decided.selection.tasks:
-            from gymbuild.system.processes import Watch
+            from gymbuild.system.workers import Watch
 
             watch = Watch()
             try:

@@ -12,7 +12,12 @@ from typing import Any
 
 from gymbuild.cache.digests import digest_json
 from gymbuild.cache.store import Input
-from gymbuild.system.errors import PreparationFailedError
+from gymbuild.system.errors import (
+    PASSING,
+    PreparationFailedError,
+    PreparationMayPassError,
+    PreparationRefusedError,
+)
 from gymbuild.system.files import write_atomically
 from gymbuild.system.masking import mask
 from gymbuild.system.paths import Checkout, file_name
@@ -21,6 +26,11 @@ GUARD_VARIABLE = "GYMBUILD_FAILURE_FILE"
 """Names the file that failures of the 76 kind are written to, a line each."""
 
 KIND = PreparationFailedError.kind
+
+
+def failure_class(error: OSError) -> type[PreparationFailedError]:
+    """What an error of the operating system outside of a script is: nothing that the script did wrong."""
+    return PreparationMayPassError if error.errno in PASSING else PreparationRefusedError
 
 
 def failure_path(checkout: Checkout, name: str) -> str:
@@ -98,29 +108,29 @@ def guarded() -> dict[str, str]:
         return {}
     found = {}
     for line in lines:
-        kind, _, rest = line.partition(" ")
-        name, _, key = rest.rpartition(" ")
+        kind, _, text = line.partition(" ")
+        name, _, key = text.rpartition(" ")
         if kind == KIND and name:
             found[name] = key
     return found
 
 
 def release_guards(names: Iterable[str]) -> None:
-    """Take lines out of the guard file: their inputs have changed since.
+    """Remove lines from the guard file: their inputs have changed since.
 
     Args:
         names: of the preparations.
     """
-    dropped = set(names)
+    removed = set(names)
     path = os.environ.get(GUARD_VARIABLE)
-    if not dropped or not path:
+    if not removed or not path:
         return
 
-    def keep(line: str) -> bool:
-        kind, _, rest = line.partition(" ")
-        return kind != KIND or rest.rpartition(" ")[0] not in dropped
+    def stays(line: str) -> bool:
+        kind, _, text = line.partition(" ")
+        return kind != KIND or text.rpartition(" ")[0] not in removed
 
-    _rewrite(path, lambda lines: [line for line in lines if keep(line)])
+    _rewrite(path, lambda lines: [line for line in lines if stays(line)])
 
 
 def still_fails(

@@ -1,4 +1,4 @@
-"""The inputs of a preparation as they are now: what the config gives, and what its last run was seen to use."""
+"""The inputs of a preparation as they are now: what the config gives, and what its last run used."""
 
 from __future__ import annotations
 
@@ -8,30 +8,26 @@ from collections.abc import Iterable, Iterator
 
 from gymbuild.cache.digests import DigestCache, digest_bytes, digest_json, listing_digest, variable_digest
 from gymbuild.cache.store import Action, Input
+from gymbuild.cache.witness import signature
 from gymbuild.config.datasets import Dataset
 from gymbuild.config.graph import Preparation
 from gymbuild.environments import Environment
 from gymbuild.preparation.observations import Observations, ignored_names, presence
-from gymbuild.system.paths import Checkout, file_name
+from gymbuild.system.paths import Checkout
 
 FORMAT = 1
 """Part of every static key: raised when what a run is, or how it is observed, changes."""
 
 OBSERVED = frozenset(("import", "data", "output", "missing", "present", "listing"))
-"""Kinds that are known only once the script has run."""
+"""Kinds that only a run of the script can tell."""
 
 CHANGED = "changed-while-running"
-"""The state of an input whose content at the time of the run is not known: it equals nothing."""
+"""The state of an input whose content at the time of the run nobody can tell: it equals nothing."""
 
 _NO_SOURCE = {"__pycache__", ".git", ".cache", ".venv", "venv", "build", "dist", "node_modules"}
 
 
-def args_path(checkout: Checkout, name: str) -> str:
-    """Where the serialized args of `prepare:<name>` are."""
-    return checkout.cached("args", file_name(name) + ".json")
-
-
-def own_outputs(dataset: Dataset) -> tuple[str, ...]:
+def output_patterns(dataset: Dataset) -> tuple[str, ...]:
     """Paths and globs that belong to the dataset itself, relative to the checkout."""
     return (dataset.jsonl_fpath, *dataset.prepare_outputs)
 
@@ -49,7 +45,7 @@ class InputReader:
         self._digests = digests
 
     def static(self, preparation: Preparation, environment: Environment, args: bytes) -> list[Input]:
-        """The inputs that are known before the script runs.
+        """The inputs that the config gives.
 
         Args:
             preparation: whose.
@@ -70,30 +66,30 @@ class InputReader:
         found.append(Input("recipe", "output", digest_json(recipe)))
         return found
 
-    def observed(self, action: Action, own: Iterable[str]) -> list[Input]:
-        """The inputs that a recorded run was seen to use, in their present state.
+    def observed(self, action: Action, outputs: Iterable[str]) -> list[Input]:
+        """The inputs that a recorded run used, in their present state.
 
         Args:
             action: the recorded run.
-            own: the dataset's own outputs, as `own_outputs` gives them.
+            outputs: the dataset's own outputs, as `output_patterns` gives them.
         """
-        patterns = tuple(own)
+        patterns = tuple(outputs)
         return [
             Input(item.kind, item.name, self.state(item.kind, item.name, action.written, patterns))
             for item in action.inputs
             if item.kind in OBSERVED
         ]
 
-    def holds(self, action: Action, own: Iterable[str]) -> bool:
-        """Whether every input that the run was seen to use is as it was; stops at the first that is not."""
-        patterns = tuple(own)
+    def holds(self, action: Action, outputs: Iterable[str]) -> bool:
+        """Whether every input that the run used is as it was; stops at the first that is not."""
+        patterns = tuple(outputs)
         return all(
             self.state(item.kind, item.name, action.written, patterns) == item.state
             for item in action.inputs
             if item.kind in OBSERVED
         )
 
-    def state(self, kind: str, name: str, written: Iterable[str], own: tuple[str, ...]) -> str | None:
+    def state(self, kind: str, name: str, written: Iterable[str], outputs: tuple[str, ...]) -> str | None:
         """The present state of one observed input."""
         absolute = self._checkout.absolute(name)
         if kind in ("import", "data", "output"):
@@ -105,55 +101,57 @@ class InputReader:
                 names = os.listdir(absolute)
             except OSError:
                 return None
-            return listing_digest(absolute, ignored_names(name, names, written, own))
-        raise ValueError(f"{kind} is no observed kind of input")
+            return listing_digest(absolute, ignored_names(name, names, written, outputs))
+        raise ValueError(f"{kind} is not an observed kind of input")
 
     def of_run(
         self,
-        seen: Observations,
+        used: Observations,
         before: dict[tuple[str, str], str | None],
         outputs_of_others: Iterable[str],
-        own: tuple[str, ...],
-        skip: Iterable[str],
+        outputs: tuple[str, ...],
+        counted: Iterable[str],
     ) -> tuple[list[Input], list[str]]:
         """What a run used, with the state that it had then.
 
         Args:
-            seen: what the runner noted.
+            used: what the runner noted.
             before: states that were read before the run, by kind and name.
             outputs_of_others: paths that other tasks make.
-            own: the dataset's own outputs.
-            skip: paths that are inputs of another kind already (script, lock).
+            outputs: the dataset's own outputs.
+            counted: paths that are inputs of another kind already (script, lock).
 
         Returns:
             the inputs; and the paths that changed while the script ran, whose state equals nothing.
         """
-        others, known = set(outputs_of_others), set(skip)
+        others, elsewhere = set(outputs_of_others), set(counted)
         found: list[Input] = []
         changed: list[str] = []
-        for path, (kind, first_use) in seen.files.items():
-            if path in known:
+        for path, (kind, first_use) in used.files.items():
+            if path in elsewhere:
                 continue
             kind = "output" if path in others else kind
-            status = _status(self._checkout.absolute(path))
             state = self._digests.get(path)
+            # asked after the digest, which takes minutes for a large file: only a file that is still as it was at its
+            # first use has the digest that was used
+            status = signature(self._checkout.absolute(path))
             earlier = before.get((kind, path))
             if state is None or (status != tuple(first_use) if earlier is None else earlier != state):
                 changed.append(path)
                 state = earlier or f"{CHANGED}:{path}"
             found.append(Input(kind, path, state))
-        for path in seen.missing:
-            if path not in known:
+        for path in used.missing:
+            if path not in elsewhere:
                 found.append(Input("missing", path, None))
                 if presence(self._checkout.absolute(path)) is not None:
                     changed.append(path)
-        for path, kind in seen.present.items():
-            if path not in known:
+        for path, kind in used.present.items():
+            if path not in elsewhere:
                 found.append(Input("present", path, kind))
                 if presence(self._checkout.absolute(path)) != kind:
                     changed.append(path)
-        for folder, names in seen.listings.items():
-            now = self.state("listing", folder, seen.written, own)
+        for folder, names in used.listings.items():
+            now = self.state("listing", folder, used.written, outputs)
             then = digest_json([list(entry) for entry in names])
             if now != then:
                 if now is not None and now == before.get(("listing", folder)):
@@ -203,9 +201,3 @@ def _walk(checkout: Checkout, top: str) -> Iterator[str]:
         for name in names:
             if not name.endswith((".pyc", ".pyo")):
                 yield checkout.relative(os.path.join(parent, name))
-
-
-def _status(path: str) -> tuple[int, int, int, int, int] | None:
-    from gymbuild.cache.witness import signature
-
-    return signature(path)

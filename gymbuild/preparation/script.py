@@ -18,7 +18,7 @@ IS_CURRENT = "is_prepared_data_current"
 
 @dataclass(frozen=True, slots=True)
 class ScriptFacts:
-    """What is known of a prepare script before it runs."""
+    """What the source of a prepare script tells before it runs."""
 
     problems: list[str]
     """Why it cannot be run with the given arguments, a sentence each, with file and line; empty when it can."""

@@ -41,7 +41,7 @@ def decide(
     """Decide about one dataset.
 
     Args:
-        record: the preparation that made the present output, as far as is known.
+        record: the preparation that made the present output, where one is recorded.
         now: the inputs that the record names and those that the config gives, as they are now.
         outputs: digests of the output files of record and candidate, as they are now.
         candidate: a preparation in the store whose inputs are all as they are now.
@@ -58,10 +58,10 @@ def decide(
         return Decision("run", (Reason(output, None, None, forced),), record)
     exists = outputs.get(output) is not None
     if adopt and exists:
-        known = record if record is not None and _outputs_match(record, outputs) else None
-        if has_judge and not (known is not None and known.judged):
-            return Decision("judge", (), known)
-        return Decision("current", (), known)
+        recorded = record if record is not None and _outputs_match(record, outputs) else None
+        if has_judge and not (recorded is not None and recorded.judged):
+            return Decision("judge", (), recorded)
+        return Decision("current", (), recorded)
 
     reasons = () if record is None else compare(record.inputs, now)
     if record is not None and not reasons:
@@ -79,7 +79,7 @@ def decide(
                 None,
                 None,
                 f"{output} was never prepared here"
-                + (" (a file is there, but not from a known preparation)" if exists else ""),
+                + (" (a file is there, but not from a recorded preparation)" if exists else ""),
             ),
         )
     if (
@@ -168,7 +168,7 @@ def _output_reasons(action: Action, outputs: Mapping[str, str | None]) -> list[R
         if found == digest:
             continue
         if found is None:
-            text = f"output {path} is not there (or is no regular file)"
+            text = f"output {path} is not there (or is not a regular file)"
         else:
             text = f"output {path} was changed by hand ({short(digest)} to {short(found)})"
         reasons.append(Reason(f"output {path}", digest, found, text, path))

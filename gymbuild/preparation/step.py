@@ -13,27 +13,24 @@ from gymbuild.cache.digests import digest_json
 from gymbuild.config.file_step import remove_product
 from gymbuild.config.graph import Preparation
 from gymbuild.config.step import InputState, Observed, Say, State, Step
+from gymbuild.preparation.args import args_path
 from gymbuild.preparation.failures import (
-    KIND,
     guarded,
     read_failure,
     release_guards,
     still_fails,
 )
-from gymbuild.preparation.inputs import OBSERVED, args_path, declared_files, source_files
+from gymbuild.preparation.inputs import OBSERVED, declared_files, source_files
 from gymbuild.preparation.script import check_script
 from gymbuild.system.errors import (
     EXIT_FAILED,
-    EXIT_MAY_PASS,
     GymbuildError,
-    PreparationFailedError,
-    PreparationMayPassError,
-    UsageError,
 )
 from gymbuild.system.text import size_text
 
 if TYPE_CHECKING:
-    from gymbuild.preparation.preparer import Assessment, Preparer
+    from gymbuild.preparation.assessment import Assessment
+    from gymbuild.preparation.preparer import Preparer
 
 _VERBS = {
     "run": "run",
@@ -267,8 +264,9 @@ class PrepareStep(Step):
         record = read_failure(self.session.checkout, preparation.name)
         if record is None or record.get("action") != "environment" or record.get("run") != self.session.run:
             return
-        kind = PreparationFailedError if record.get("kind") == KIND else PreparationMayPassError
-        raise EnvironmentMissingError(kind.stop_exit_code)
+        kinds = (PreparationFailedError, PreparationMayPassError, PreparationRefusedError)
+        codes = {kind.kind: kind.stop_exit_code for kind in kinds}
+        raise EnvironmentMissingError(codes.get(str(record.get("kind")), EXIT_FAILED))
 
     def clean(self, name: str, say: Say, dry_run: bool) -> None:
         """Remove a dataset's files; the store keeps their content."""
@@ -338,7 +336,7 @@ class PrepareStep(Step):
                 if then[item.kind, item.name] == item.state
                 else "changed",
             )
-            for item in [*assessment.static, *assessment.known]
+            for item in [*assessment.static, *assessment.observed]
         ]
 
 
@@ -361,6 +359,3 @@ def _literal(pattern: str) -> str:
         if any(char in part for char in "*?["):
             return "/".join(parts[:position]) or "."
     return "/".join(parts[:-1]) or "."
-
-
-__all__ = ["EXIT_MAY_PASS", "EnvironmentMissingError", "PrepareStep", "UsageError"]

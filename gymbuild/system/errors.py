@@ -29,8 +29,9 @@ PASSING = frozenset(
         errno.EAGAIN,
         errno.ENOMEM,
         errno.EBUSY,
-        errno.ETIMEDOUT,
         errno.ESTALE,
+        errno.EINTR,
+        errno.ETIMEDOUT,
     )
 )
 """Errors of the operating system that may pass: a full disk, too many open files, and the like."""
@@ -138,3 +139,10 @@ class PreparationMayPassError(PreparationFailedError):
 
     stop_exit_code = EXIT_MAY_PASS
     kind = "preparation_may_pass"
+
+
+class PreparationRefusedError(PreparationFailedError):
+    """A preparation that a path keeps from being made: it may not be written, or a folder is in a file's place."""
+
+    stop_exit_code = EXIT_USAGE
+    kind = "preparation_refused"

@@ -83,7 +83,7 @@ def _say(text: str) -> None:
 def run_task(session: Session, group: str, name: str) -> Any:
     """The action of a task."""
     from gymbuild.system.masking import mask
-    from gymbuild.system.processes import end_with_parent
+    from gymbuild.system.workers import end_with_parent
     from gymbuild.tasks.reporter import GymbuildTaskFailed
 
     end_with_parent()

@@ -152,7 +152,7 @@ def run_prepare(
         args: for `prepare`.
     """
     answer = checkout / "answer.json"
-    runner = REPOSITORY / "gymbuild" / "preparation" / "isolated.py"
+    runner = REPOSITORY / "gymbuild" / "preparation" / "runner" / "failure.py"
     done = subprocess.run(
         [
             str(python),

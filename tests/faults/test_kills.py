@@ -37,7 +37,7 @@ def kill_and_build(tree: Tree, rounds: int, seed: int) -> dict[str, int]:
             done[name] = f"{number}"
             set_version(tree, name, done[name])
         process = tree.start(*(["-n", "3"] if choose.random() < 0.3 else []), "plan")
-        time.sleep(choose.uniform(0, 0.9))
+        time.sleep(choose.uniform(0, 0.5))
         pids = [pid for pid in processes_of(tree.root) if pid != process.pid]
         if pids and choose.random() < 0.4:
             hits["script"] += kill(choose.choice(pids))

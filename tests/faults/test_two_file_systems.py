@@ -66,6 +66,6 @@ def test_a_copy_that_is_cut_off_is_never_taken_for_the_output(apart: Tree) -> No
     apart.gymbuild("prepare:alpha", "dry_run=true")
     assert apart.output("alpha").read_text() == by_hand
     said = apart.gymbuild("plan")
-    assert "was not made by a known preparation; it is kept as .cache/displaced/" in said
+    assert "was not made by a recorded preparation; it is kept as .cache/displaced/" in said
     assert apart.displaced() == {"benchmarks/alpha/data/alpha.jsonl": by_hand}
     assert apart.output("alpha").read_text().count("\n") == 4

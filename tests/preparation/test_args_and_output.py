@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymbuild.preparation.isolated_run import OutputError, check_output, check_returned, encode_args
+from gymbuild.preparation.args import encode_args
+from gymbuild.preparation.output import OutputError, check_output, check_returned
 from gymbuild.system.errors import UsageError
 from gymbuild.system.paths import Checkout
 
@@ -103,10 +104,10 @@ def test_rows_are_counted(tmp_path: Path, content: bytes, rows: int) -> None:
         (b"3\n", "line 1: each line has to be a JSON object; this one is a number"),
         (
             b"{}\n\n{'a': 1}\n",
-            "x.jsonl, line 3: no JSON \\(Expecting property name.* at column 2\\): {'a': 1}",
+            "x.jsonl, line 3: not JSON \\(Expecting property name.* at column 2\\): {'a': 1}",
         ),
-        (b'{"a": 1', "line 1: no JSON"),
-        (b'{"a": 1}{"b": 2}\n', "line 1: no JSON \\(Extra data at column 9\\)"),
+        (b'{"a": 1', "line 1: not JSON"),
+        (b'{"a": 1}{"b": 2}\n', "line 1: not JSON \\(Extra data at column 9\\)"),
         (b'{"a": "\xff"}\n', "line 1: not UTF-8"),
     ],
 )

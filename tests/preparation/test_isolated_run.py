@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from gymbuild.preparation import isolated
-from gymbuild.preparation.isolated_run import run_isolated, script_environment
+from gymbuild.preparation.environment_variables import script_environment
+from gymbuild.preparation.isolated_run import run_isolated
+from gymbuild.preparation.runner.failure import may_pass
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError, UsageError
+from gymbuild.system.processes import REPOSITORY_VARIABLES
 
 from .places import OUTPUT, SCRIPT, ScriptCheckout
 
@@ -58,7 +61,7 @@ def test_the_script_runs_as_its_dotted_path_in_the_checkout(place: ScriptCheckou
         assert __name__ == "benchmarks.x.prepare", __name__
         assert os.getcwd() == os.path.realpath(os.getcwd()) == str(Path(__file__).parents[2])
         assert sys.path[0] == os.getcwd()
-        assert not [path for path in sys.path if os.path.exists(os.path.join(path, "isolated.py"))]
+        assert not [path for path in sys.path if os.path.exists(os.path.join(path, "recorder.py"))]
         assert sys.argv == [__file__]
         assert sys.stdin.read() == ""
         assert os.getpgid(0) == os.getpid() == os.getsid(0)
@@ -250,7 +253,7 @@ def test_a_failure_shows_where_in_the_script_and_the_last_lines_of_output(place:
     assert "    line 49\n" in reason
     assert "line 20\n" not in reason
     assert f'File "{place.root}/{SCRIPT}", line' in reason
-    assert "isolated.py" not in reason
+    assert "runner" not in reason
     assert "line 0\n" in place.log
     assert place.log.rstrip().endswith("LookupError: gone")
 
@@ -316,7 +319,7 @@ def test_an_observation_that_cannot_be_written_down_fails_the_run_and_may_pass(p
         import errno, os, posix
         real = posix.open
         def full(path, *rest, **more):
-            if "/seen." in str(path):
+            if "/observed." in str(path):
                 raise OSError(errno.ENOSPC, "No space left on device")
             return real(path, *rest, **more)
         posix.open = full
@@ -368,8 +371,8 @@ def test_other_errors_do_not_pass(place: ScriptCheckout, body: str) -> None:
 
 
 def test_network_errors_in_a_group_may_pass() -> None:
-    assert isolated.may_pass(ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]))
-    assert not isolated.may_pass(ExceptionGroup("several", [ValueError("a")]))
+    assert may_pass(ExceptionGroup("several", [ValueError("a"), ConnectionError("b")]))
+    assert not may_pass(ExceptionGroup("several", [ValueError("a")]))
 
 
 # --- what it prints
@@ -487,7 +490,7 @@ while True:
 def test_a_run_over_its_time_is_asked_to_end_and_then_made_to(
     place: ScriptCheckout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.5)
+    monkeypatch.setattr("gymbuild.system.processes.GRACE", 0.5)
     place.script(STUBBORN)
     with pytest.raises(PreparationFailedError, match=r"longer than 1.5 s .*prepare_timeout") as caught:
         place.run(timeout=1.5)
@@ -511,7 +514,7 @@ def test_a_kill_from_outside_may_pass(place: ScriptCheckout, number: int) -> Non
 def test_an_interruption_ends_the_group_before_it_goes_on(
     place: ScriptCheckout, interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gymbuild.preparation.isolated_run.POLITE_SECONDS", 0.3)
+    monkeypatch.setattr("gymbuild.system.processes.GRACE", 0.3)
     place.script(STUBBORN)
 
     def show(text: str) -> None:
@@ -677,3 +680,68 @@ def test_what_a_script_reads_does_not_depend_on_the_locale(place: ScriptCheckout
     place.script("print(open('shared/a.txt').read())")
     place.run(python=python, environment={**os.environ, "LC_ALL": "C", "LANG": "C"})
     assert (place.root / ".cache/logs/x.log").read_text(encoding="utf-8") == "é\n"
+
+
+def test_the_repository_of_a_git_hook_reaches_no_script(place: ScriptCheckout, tmp_path: Path) -> None:
+    place.script("print(sorted(name for name in os.environ if name.startswith('GIT_')))")
+    names = [
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_WORK_TREE",
+        "GIT_PREFIX",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_COMMON_DIR",
+    ]
+    names += ["GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"]
+    settings = {"GIT_SSH_COMMAND": "ssh", "GIT_CONFIG_COUNT": "0"}
+    place.run(environment={**os.environ, **dict.fromkeys(names, str(tmp_path)), **settings})
+    found = set(ast.literal_eval(place.log))
+    assert found >= set(settings)
+    assert not found & set(names)
+
+
+def test_every_variable_that_git_itself_calls_local_is_left_out() -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    done = subprocess.run(
+        ["git", "rev-parse", "--local-env-vars"], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) - REPOSITORY_VARIABLES <= {"GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"}
+
+
+# --- what it leaves
+
+
+def runs(place: ScriptCheckout) -> list[str]:
+    return os.listdir(place.root / ".cache/runs")
+
+
+def test_a_run_leaves_nothing(place: ScriptCheckout) -> None:
+    place.script("pass")
+    place.run(label="x")
+    assert runs(place) == []
+    place.script("raise ValueError")
+    with pytest.raises(PreparationFailedError):
+        place.run(label="x")
+    assert runs(place) == []
+
+
+def test_what_runs_of_dead_processes_have_left_goes_with_the_next(place: ScriptCheckout) -> None:
+    left = place.root / ".cache/runs/123-abandoned"
+    (left / "hook").mkdir(parents=True)
+    (left / "hook/sitecustomize.py").write_text("")
+    (left.parent / ".output").write_text("")
+    place.script("pass")
+    place.run()
+    assert runs(place) == []
+
+
+def test_the_folder_of_a_run_that_is_on_stays(place: ScriptCheckout) -> None:
+    place.script("while not os.path.exists('go'): pass")
+    place.script("open('go', 'w').close()", "benchmarks/y/prepare.py")
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(place.run)
+        assert eventually(lambda: bool(place.leftovers))
+        place.run(script="benchmarks/y/prepare.py", log="")
+        assert slow.result().returned == OUTPUT
+    assert runs(place) == []

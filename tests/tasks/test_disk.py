@@ -69,7 +69,7 @@ def test_a_read_only_cache_is_enough_for_what_is_current_and_an_error_for_what_i
     with read_only(project.path(".cache")):
         assert "nothing to do: 2 current" in project.run("plan")
         edited(project)
-        said = project.run("plan", code=76)
+        said = project.run("plan", code=3)
         assert "Read-only file system" in said
         assert "Traceback" not in said
         assert "is stale" in project.run("why", "prepare:alpha")
@@ -85,7 +85,7 @@ def test_a_read_only_checkout_or_output_folder_is_an_error_that_leaves_the_outpu
     edited(project)
     for folder in (project.root, project.path("benchmarks/alpha/data")):
         with read_only(folder):
-            said = project.run("plan", code=76)
+            said = project.run("plan", code=3)
             assert "Read-only file system" in said
             assert "Traceback" not in said
             assert project.path("benchmarks/alpha/data/alpha.jsonl").read_text() == good
@@ -95,6 +95,6 @@ def test_a_read_only_checkout_or_output_folder_is_an_error_that_leaves_the_outpu
 def test_a_cache_that_is_no_folder_is_a_clear_error(project: Project) -> None:
     project.add("alpha")
     project.path(".cache").write_text("")
-    said = project.run("plan", code=76)
+    said = project.run("plan", code=3)
     assert "Not a directory" in said
     assert "Traceback" not in said

@@ -1,0 +1,162 @@
+"""The folder of one run under `.cache/runs/`: all that passes between gymbuild and the runner, except what is printed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gymbuild.system.locks import lock_path
+from gymbuild.system.paths import Checkout
+
+RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runner", "__main__.py")
+"""What a script's interpreter is started with; the only code of gymbuild that runs in a benchmark's environment."""
+COMPLETE_FILE = "complete"
+"""There as long as every observation of the run could be written down; as `runner.recorder` has it."""
+
+# Read by whatever Python a script starts, Python 2 included: only what all of them understand.
+_SITECUSTOMIZE = """\
+import sys
+
+if sys.version_info >= (3, 9) and sys.implementation.name == "cpython":
+    import _frozen_importlib_external as _external
+
+    _module = type(sys)("_gymbuild_runner_start")
+    _module.__file__ = {runner}
+    _external.SourceFileLoader("_gymbuild_runner_start", {runner}).exec_module(_module)
+    _module.load("observation").observe_child({folder})
+"""
+
+
+class RunFolder:
+    """The folder of one run.
+
+    Args:
+        path: the folder, absolute.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.request = os.path.join(path, "request.json")
+
+    def fill(
+        self,
+        *,
+        root: str,
+        script_root: str,
+        script: str,
+        action: str,
+        args: Mapping[str, Any],
+        expected: str,
+        excluded: Sequence[str],
+    ) -> None:
+        """Write all that the runner reads.
+
+        Args:
+            root: the checkout.
+            script_root: the root that the script is of, real path.
+            script: the prepare script, relative to that root.
+            action: the function to call.
+            args: its keyword arguments.
+            expected: the configured output, absolute.
+            excluded: absolute path prefixes that are no inputs.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.mkdir(os.path.join(self.path, "hook"))
+        with open(os.path.join(self.path, "hook", "sitecustomize.py"), "w", encoding="utf-8") as file:
+            file.write(_SITECUSTOMIZE.format(runner=ascii(RUNNER), folder=ascii(self.path)))
+        with open(os.path.join(self.path, "observe"), "wb") as binary:
+            binary.write(os.fsencode("\0".join([root, self.path, script_root, script, *excluded])))
+        with open(os.path.join(self.path, COMPLETE_FILE), "wb"):
+            pass
+        request = {
+            "root": root,
+            "folder": self.path,
+            "script_root": script_root,
+            "script": script,
+            "action": action,
+            "args": args,
+            "expected": expected,
+            "excluded": excluded,
+            "result": os.path.join(self.path, "result.json"),
+        }
+        with open(self.request, "w", encoding="ascii") as file:
+            json.dump(request, file)
+
+    def result(self) -> dict[str, Any] | None:
+        """What the runner wrote about the call, or None when it did not come to that."""
+        try:
+            with open(os.path.join(self.path, "result.json"), encoding="ascii") as file:
+                result: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return result
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every observation could be written down."""
+        return os.path.exists(os.path.join(self.path, COMPLETE_FILE))
+
+
+@contextlib.contextmanager
+def run_folder(checkout: Checkout) -> Iterator[RunFolder]:
+    """A new folder for one run, which is gone afterwards; what runs of dead processes have left goes as well.
+
+    Args:
+        checkout: whose `.cache/runs/` it lies in.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    runs = checkout.cached("runs")
+    os.makedirs(runs, exist_ok=True)
+    with _locked(checkout):
+        _remove_abandoned(runs)
+        path = tempfile.mkdtemp(dir=runs)
+        # whose folder is locked is alive, on whatever host it is
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield RunFolder(path)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(checkout: Checkout) -> Iterator[None]:
+    """One at a time makes a folder of a run, or removes others: one that is not locked yet is not taken for abandoned."""
+    path = lock_path(checkout, "runs")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_abandoned(runs: str) -> None:
+    for name in os.listdir(runs):
+        with contextlib.suppress(OSError):
+            path = os.path.join(runs, name)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(
+                    descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB
+                )  # raises where it is in use, or nobody can tell
+                if os.path.isdir(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    os.unlink(path)
+            finally:
+                os.close(descriptor)
