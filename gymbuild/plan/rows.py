@@ -1,6 +1,6 @@
 """Rows of a prepared file by the rules of `nemo-gym.eval-plan.v1`: task ids, task inputs, canonical JSON.
 
-This is the plain reference: standard library only, one row at a time. What is faster (digesting.py, _native.c)
+This is the plain reference: standard library only, one row at a time. What is faster (digesting.py)
 gives the same for every row, and asks here whenever it is not sure to. Content ids are our own extension.
 """
 

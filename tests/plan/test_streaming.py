@@ -42,7 +42,7 @@ LINES = st.sampled_from(
     ]
 )
 WAYS = [None, "orjson", "plain"]
-"""Ways that workers have: they are fresh processes, and have the native module only where it is installed."""
+"""Ways that workers have."""
 _KILLED = (
     "import sys, os, signal; sys.path[:] = {path!r}; from gymbuild.plan import workers; answers = []\n"
     "real = workers._write\n"
