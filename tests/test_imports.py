@@ -47,10 +47,11 @@ def _imports(module: str) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{module}:{node.lineno}: imports are absolute"
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                found.add(full if full in MODULES else str(node.module))
+            # relative only where a package also runs without gymbuild around it
+            base = [*MODULES[module].relative_to(ROOT).parts[: -node.level]] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            names = {f"{source}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else source for name in names}
     return {name for name in found if name.partition(".")[0] == "gymbuild"}
 
 
