@@ -79,7 +79,7 @@ def variable_digest(name: str) -> str | None:
 
 
 def listing_digest(path: str, ignore: Iterable[str] = ()) -> str | None:
-    """The digest of a folder's entry names with their kinds, or None when it is no readable folder.
+    """The digest of a folder's entry names with their kinds, or None when it is not a readable folder.
 
     Args:
         path: the folder.

@@ -165,7 +165,7 @@ def test_a_revision_cannot_be_an_option_of_git(changed: Project) -> None:
 
 
 def test_why_a_revision_is_not_known(changed: Project, tmp_path: Path) -> None:
-    assert "which is no git checkout" in changed.run("diff", "HEAD", "new.json", code=3)
+    assert "which is not a git checkout" in changed.run("diff", "HEAD", "new.json", code=3)
     nowhere = tmp_path / "nowhere"
     nowhere.mkdir()
     assert "or there is no git" in changed.run("diff", "HEAD", "new.json", code=3, PATH=str(nowhere))
@@ -224,7 +224,7 @@ def test_configs_that_cannot_be_read_do_not_matter(changed: Project) -> None:
     [
         (("nothing-there", "old.json"), "no plan file, no folder of plans and no git revision"),
         (("--output=x", "old.json"), "option --output not recognized"),
-        (("old.json", "broken.json"), "broken.json: is no plan"),
+        (("old.json", "broken.json"), "broken.json: is not a plan"),
         (("old.json", "empty"), "has none of that benchmark"),
         ((), "name what to compare"),
         (("",), "an empty word"),
