@@ -20,8 +20,8 @@ from typing import Any, Literal, overload
 from gymbuild.plan.digesting import DIGEST_SIZE, MOST_SHOWN, Lines, Rows, Rules, Way
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.provenance import gym_commit, gym_version
-from gymbuild.plan.reading import read_rows
 from gymbuild.plan.rows import kind, lines_of
+from gymbuild.plan.workers import read_rows
 from gymbuild.system.errors import PlanError, SelectionError
 from gymbuild.system.text import clipped, quoted
 

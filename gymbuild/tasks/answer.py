@@ -70,9 +70,8 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
         # what a task is made from by another step counts as asked for; what that was made from does not
         task = left.pop()
         for source in index.sources(task):
-            if _group(source) != _group(task) and tasks.get(source) != (
-                named := tasks.get(source) or tasks[task]
-            ):
+            asked = tasks.get(source) or tasks[task]
+            if _group(source) != _group(task) and tasks.get(source) != asked:
                 tasks[source] = asked
                 left.append(source)
     for task in [task for task in tasks if not index.is_current(task)]:

@@ -50,7 +50,7 @@ def has_interpolation(value: Any) -> bool:
     return False
 
 
-class TooMuch(UnresolvableError):
+class TooMuchError(UnresolvableError):
     """A config with more interpolations than are resolved; a single value with too many is only unresolvable."""
 
 
@@ -144,7 +144,7 @@ class Interpolations:
         Raises:
             LookupError: nothing is there.
             UnresolvableError: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
-                not set; `TooMuch` when it is the config that holds too many.
+                not set; `TooMuchError` when it is the config that holds too many.
         """
         value = self.walk(path)
         if isinstance(value, str):
@@ -185,7 +185,7 @@ class Interpolations:
                 part = {key: item for key, item in self._config.items() if key in keys}
             self._nodes_left -= count_values(part, self._nodes_left)
             if self._nodes_left < 0:
-                raise TooMuch(f"more than {self._most_nodes:,} values of the config matter for it")
+                raise TooMuchError(f"more than {self._most_nodes:,} values of the config matter for it")
             found = self._by_keys[keys] = OmegaConf.create(part)
         self._by_top[top] = found
         return found
@@ -230,7 +230,7 @@ class Interpolations:
         """Refuse interpolations that repeat one another into a text of gigabytes, or that go in a circle."""
         self._left -= 1
         if self._left < 0:
-            raise TooMuch(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
+            raise TooMuchError(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
         try:
             total = self._count(value, 0)
         except RecursionError:
