@@ -160,7 +160,7 @@ def test_a_revision_cannot_be_an_option_of_git(changed: Project) -> None:
     git(changed, "init", "-q")
     git(changed, "commit", "-q", "--allow-empty", "-m", "nothing")
     for word in (f"--output={changed.root}/pwned", "-n1", "HEAD^{tree}", "HEAD..HEAD", "HEAD\n--all"):
-        assert "no git revision" in changed.run("diff", "--", word, "new.json", code=3)
+        assert "a git revision" in changed.run("diff", "--", word, "new.json", code=3)
     assert not changed.path("pwned").exists()
 
 
@@ -222,7 +222,7 @@ def test_configs_that_cannot_be_read_do_not_matter(changed: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("nothing-there", "old.json"), "no plan file, no folder of plans and no git revision"),
+        (("nothing-there", "old.json"), "is not a plan file, a folder of plans or a git revision"),
         (("--output=x", "old.json"), "option --output not recognized"),
         (("old.json", "broken.json"), "broken.json: is not a plan"),
         (("old.json", "empty"), "has none of that benchmark"),
