@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand
+from gymbuild.commands.options import option
+from gymbuild.commands.plan_files import write_plan
 from gymbuild.config.session import Session
 from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE, PlanError, UsageError
-from gymbuild.system.files import write_atomically
 from gymbuild.system.paths import file_name
 from gymbuild.system.permissions import sentence
 from gymbuild.system.text import safe
@@ -19,14 +20,14 @@ from gymbuild.tasks.decision import decide
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with one kept plan."""
+    """What is wrong with one plan of the repository."""
 
     path: str
-    """The kept plan, relative to the checkout."""
+    """The plan's file, relative to the checkout."""
     text: str
     """For a reviewer."""
     new: bytes | None
-    """What the plan should be; None where it should not be there, or is not known."""
+    """What the plan should be; None where it should not be there, or cannot be told."""
 
 
 class Check(GymbuildCommand):
@@ -38,26 +39,13 @@ class Check(GymbuildCommand):
     doc_description = (
         "Makes the plans current as `doit plan` would, preparing what is stale, and compares them with those under "
         "plans_dir (default: plans), without regard to `gym`. Without a name every benchmark is checked, and plans "
-        "that no benchmark has are reported; a benchmark without a kept plan is a difference.\n\nExits with 0 when "
+        "that no benchmark has are reported; a benchmark without a plan there is a difference.\n\nExits with 0 when "
         "all are the same, 1 when any differs or cannot be told, 75 or 76 when a preparation failed, 3 for a usage "
         "error. --update writes what differs and exits with 0."
     )
     cmd_options = (
-        {
-            "name": "update",
-            "long": "update",
-            "type": bool,
-            "default": False,
-            "help": "write what differs",
-        },
-        {
-            "name": "processes",
-            "short": "n",
-            "long": "process",
-            "type": int,
-            "default": 0,
-            "help": "preparations that run at once",
-        },
+        option("update", False, "write what differs"),
+        option("processes", 0, "preparations that run at once", short="n", long="process"),
     )
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
@@ -81,27 +69,26 @@ class Check(GymbuildCommand):
             return code
         sys.stdout.flush()
         now = session.renewed()
-        findings, same = self._look(now, tasks, plans_dir)
+        findings, same = self._findings(now, tasks, plans_dir)
         if not words:
             findings += _extra(now, folder)
         return _report(findings, same, code, update=bool(options["update"]))
 
-    def _look(self, session: Session, tasks: list[str], plans_dir: str) -> tuple[list[Finding], int]:
-        """What is wrong with the kept plans of the selected benchmarks, and how many are as they should be."""
+    def _findings(self, session: Session, tasks: list[str], plans_dir: str) -> tuple[list[Finding], int]:
+        """What is wrong with the plans of the selected benchmarks, and how many are as they should be."""
         decided = decide(session, tasks)
         findings, same = [], 0
         for name in decided.selection.of("plan"):
-            path = kept_path(session, plans_dir, name)
+            path = committed_path(session, plans_dir, name)
             if f"plan:{name}" not in decided.current:
-                findings.append(
-                    Finding(path, f"{path}: cannot be told, since plan:{name} was not made", None)
-                )
+                text = f"{path}: cannot be told, since plan:{name} was not made"
+                findings.append(Finding(path, text, None))
             elif (finding := _compare(session, name, path)) is not None:
                 findings.append(finding)
             else:
                 same += 1
         for task, texts in decided.skipped.items():
-            path = kept_path(session, plans_dir, task.partition(":")[2])
+            path = committed_path(session, plans_dir, task.partition(":")[2])
             if task.startswith("plan:") and os.path.isfile(session.checkout.absolute(path)):
                 text = f"{path}: cannot be told, since {task} cannot be built: {texts[0]}"
                 findings.append(Finding(path, text, None))
@@ -118,7 +105,7 @@ class Check(GymbuildCommand):
         return int(run.parse_execute([*processes, *tasks]) or 0)
 
 
-def kept_path(session: Session, plans_dir: str, name: str) -> str:
+def committed_path(session: Session, plans_dir: str, name: str) -> str:
     """Where the repository keeps a benchmark's plan, relative to the checkout."""
     return session.checkout.relative(os.path.join(plans_dir, file_name(name) + ".json"))
 
@@ -129,41 +116,41 @@ def _task(word: str) -> str:
 
 
 def _compare(session: Session, name: str, path: str) -> Finding | None:
-    """What is wrong with one kept plan, the plan that it should be having been made."""
-    from gymbuild.commands.diff import with_rows
+    """What is wrong with the plan of one benchmark, the plan that it should be having been made."""
     from gymbuild.plan.diff import compare, diff_text, tasks_text
     from gymbuild.plan.kept import KeptRows
     from gymbuild.plan.plan import parse_plan
+    from gymbuild.plan.row_changes import with_rows
 
     made = session.steps["plan"].path(name)
     with open(made, "rb") as file:
         data = file.read()
     try:
         with open(session.checkout.absolute(path), "rb") as file:
-            kept = file.read()
+            committed = file.read()
     except FileNotFoundError:
         count = tasks_text(len(parse_plan(data, made).tasks))
         return Finding(path, f"{path}: is not there, and plan:{name} has {count}", data)
     except OSError as error:
         return Finding(path, f"{path}: cannot be read: {sentence(error, writing=False)}", data)
-    if kept == data:
+    if committed == data:
         return None
     new = parse_plan(data, made)
     try:
-        old = parse_plan(kept, path)
+        old = parse_plan(committed, path)
     except PlanError as error:
         return Finding(path, str(error), data)
     diff = compare(old, new)
     if diff:
         return Finding(path, diff_text(path, with_rows(KeptRows(session), diff, old, new)), data)
-    if old.to_bytes() != kept:
+    if old.to_bytes() != committed:
         text = "has the same tasks, but is not written as gymbuild writes it (keys, order, indent, line ends)"
         return Finding(path, f"{path}: {text}", data)
     return None
 
 
 def _extra(session: Session, folder: str) -> list[Finding]:
-    """The kept plans that no benchmark has."""
+    """The plans of the repository that no benchmark has."""
     from gymbuild.plan.plan import read_plan
     from gymbuild.plan.sets import plan_files
 
@@ -191,19 +178,16 @@ def _report(findings: list[Finding], same: int, code: int, *, update: bool) -> i
     if update:
         for finding in different:
             assert finding.new is not None
-            try:
-                write_atomically(os.path.abspath(finding.path), finding.new)
-            except OSError as error:
-                raise PlanError(f"{finding.path}: cannot be written: {sentence(error)}") from None
-    left = len(findings) - len(different)
-    counts = [
-        (same, "the same"),
-        (len(different), "written" if update else "different"),
-        (left, "to be looked at"),
-    ]
-    print(f"check: {', '.join(f'{count:,} {word}' for count, word in counts if count) or 'no plans'}")
+            write_plan(finding.path, finding.new)
+    untold = len(findings) - len(different)
+    counts = {
+        "the same": same,
+        "written" if update else "different": len(different),
+        "to be looked at": untold,
+    }
+    print(f"check: {', '.join(f'{count:,} {word}' for word, count in counts.items() if count) or 'no plans'}")
     if different and not update:
         print("If this is what the change is meant to do, `gymbuild check --update` writes the plans.")
     if code in (EXIT_FAILED, EXIT_MAY_PASS):
         return code
-    return 1 if code or left or (different and not update) else 0
+    return 1 if code or untold or (different and not update) else 0

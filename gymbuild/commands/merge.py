@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.commands.options import option
+from gymbuild.commands.plan_files import named_plan, write_plan, written_text
 from gymbuild.config.session import Session
 from gymbuild.system.errors import PlanError, UsageError
-from gymbuild.system.permissions import sentence
-from gymbuild.system.text import visible
 
 _SHARD = re.compile(r"(.+)\.shard-(\d+)-of-(\d+)\.json")
 
@@ -24,41 +24,27 @@ class Merge(GymbuildCommand):
     doc_purpose = "put the shards of a plan together again"
     doc_usage = "SHARD ... [--output FILE]"
     doc_description = "Prints the plan, or writes it to FILE. That a shard is missing is told by the names that `shard` gave."
-    cmd_options = (
-        {
-            "name": "output",
-            "short": "o",
-            "long": "output",
-            "type": str,
-            "default": "",
-            "help": "where to; default: standard output",
-        },
-    )
+    cmd_options = (option("output", "", "where to; default: standard output", short="o"),)
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """Print or write the plan."""
-        from gymbuild.plan.diff import tasks_text
-        from gymbuild.plan.plan import read_plan
         from gymbuild.plan.shards import merge
-        from gymbuild.system.files import write_atomically
 
         if not words:
             raise usage_error(self, "name the shards, such as `merge plan.shard-*.json`.")
         check_names(words)
         try:
-            plan = merge([read_plan(word) for word in words])
+            plan = merge([named_plan(word) for word in words])
         except PlanError as error:
             raise UsageError(str(error)) from None
-        if not options["output"]:
+        output = options["output"]
+        if output:
+            write_plan(output, plan.to_bytes())
+            print(written_text(output, plan))
+        else:
             for chunk in plan.chunks():
                 sys.stdout.buffer.write(chunk)
             sys.stdout.flush()
-            return 0
-        try:
-            write_atomically(os.path.abspath(options["output"]), plan.to_bytes())
-        except OSError as error:
-            raise PlanError(f"{options['output']}: cannot be written: {sentence(error)}") from None
-        print(f"{visible(options['output'])}  {tasks_text(len(plan.tasks))}")
         return 0
 
 

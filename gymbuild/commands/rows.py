@@ -1,15 +1,18 @@
-"""`rows BENCHMARK [ID …]`: tasks as a run would receive them, messages rendered and the rest folded."""
+"""`rows BENCHMARK [ID …]`: tasks as a run would receive them, messages rendered and other fields folded."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.commands.options import option
+from gymbuild.commands.plan_files import named_plan
 from gymbuild.config.session import Session
 from gymbuild.system.errors import GymbuildError, PlanError, SelectionError, UsageError
 from gymbuild.system.text import LONGEST_ID, clipped, quoted, safe
@@ -33,15 +36,9 @@ class Rows(GymbuildCommand):
         "first tasks are shown. An ID that has = in it is given as --id=ID."
     )
     cmd_options = (
-        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print a JSON list"},
-        {
-            "name": "limit",
-            "long": "limit",
-            "type": int,
-            "default": -1,
-            "help": "show so many tasks; 0 for all. Default: 3, or all with --json",
-        },
-        {"name": "ids", "long": "id", "type": list, "default": [], "help": "a task id, may be repeated"},
+        option("json", False, "print a JSON list"),
+        option("limit", -1, "show so many tasks; 0 for all. Default: 3, or all with --json"),
+        option("ids", [], "a task id, may be repeated", long="id"),
     )
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
@@ -101,12 +98,8 @@ def _of_benchmark(session: Session, word: str, ids: list[str]) -> Iterator[Recei
 def _of_plan(session: Session, path: str, ids: list[str]) -> tuple[Iterator[ReceivedRow], int]:
     """The tasks of a plan file whose rows are to be found, and how many it has or are named."""
     from gymbuild.plan.kept import KeptRows
-    from gymbuild.plan.plan import read_plan
 
-    try:
-        plan = read_plan(path)
-    except PlanError as error:
-        raise UsageError(str(error)) from None
+    plan = named_plan(path)
     path = "standard input" if path == "-" else path
     digests = dict(plan.tasks)
     for task_id in ids:
@@ -126,16 +119,11 @@ def _of_plan(session: Session, path: str, ids: list[str]) -> tuple[Iterator[Rece
 def _some(rows: Iterator[ReceivedRow], text: str, wanted: dict[str, str]) -> Iterator[ReceivedRow]:
     """The rows as they come; an error when there is none at all."""
     first = next(rows, None)
-    if first is None and not wanted:
-        return rows
-    if first is None:
+    if first is not None:
+        return chain((first,), rows)
+    if wanted:
         raise PlanError(f"{text} all {len(wanted):,}")
-    return _after(first, rows)
-
-
-def _after(first: ReceivedRow, rest: Iterator[ReceivedRow]) -> Iterator[ReceivedRow]:
-    yield first
-    yield from rest
+    return rows
 
 
 def _in_order(rows: Iterator[ReceivedRow], ids: list[str], text: str) -> Iterator[ReceivedRow]:
@@ -150,8 +138,6 @@ def _in_order(rows: Iterator[ReceivedRow], ids: list[str], text: str) -> Iterato
 
 
 def _nearest(task_id: str, there: dict[str, str]) -> str:
-    import difflib
-
     short = (other for other in islice(there, 10_000) if len(other) <= LONGEST_ID)
     near = difflib.get_close_matches(clipped(task_id), short, n=3, cutoff=0.5)
     return f"; the nearest are {', '.join(map(quoted, near))}" if near else ""

@@ -6,10 +6,9 @@ import os
 from typing import Any
 
 from gymbuild.commands.base import GymbuildCommand, usage_error
+from gymbuild.commands.options import option
+from gymbuild.commands.plan_files import named_plan, write_plan, written_text
 from gymbuild.config.session import Session
-from gymbuild.system.errors import PlanError, UsageError
-from gymbuild.system.permissions import sentence
-from gymbuild.system.text import visible
 
 
 class Shard(GymbuildCommand):
@@ -26,57 +25,42 @@ class Shard(GymbuildCommand):
         "tasks stay where the earlier shards in that folder have them, whatever changed."
     )
     cmd_options = (
-        {"name": "of", "long": "of", "type": int, "default": 0, "help": "how many shards"},
-        {
-            "name": "by",
-            "long": "by",
-            "type": str,
-            "default": "count",
-            "choices": [("count", "tasks"), ("bytes", "bytes of their rows")],
-            "help": "what is to be even",
-        },
-        {"name": "keep", "long": "keep", "type": str, "default": "", "help": "folder of the earlier shards"},
-        {"name": "out", "long": "out", "type": str, "default": "", "help": "where to; default: beside PLAN"},
+        option("of", 0, "how many shards"),
+        option(
+            "by",
+            "count",
+            "what is to be even",
+            choices=[("count", "tasks"), ("bytes", "bytes of their rows")],
+        ),
+        option("keep", "", "folder of the earlier shards"),
+        option("out", "", "where to; default: beside PLAN"),
     )
 
     def run(self, session: Session, words: list[str], options: Any) -> int:
         """Write the shards and print their names."""
-        from gymbuild.plan.diff import tasks_text
         from gymbuild.plan.kept import KeptRows
-        from gymbuild.plan.plan import read_plan
         from gymbuild.plan.shards import split
-        from gymbuild.system.files import write_atomically
-        from gymbuild.system.text import size_text
 
         if len(words) != 1 or not options["of"]:
             raise usage_error(
                 self, "name one plan file and how many shards, such as `shard plan.json --of 8`."
             )
-        count = options["of"]
-        try:
-            plan = read_plan(words[0])
-            earlier = [
-                read_plan(os.path.join(options["keep"], shard_name(words[0], number, count)))
-                for number in range(1, count + 1 if options["keep"] else 1)
-            ]
-        except PlanError as error:
-            raise UsageError(str(error)) from None
+        count, (word,) = options["of"], words
+        plan = named_plan(word)
+        earlier = [
+            named_plan(os.path.join(options["keep"], shard_name(word, number, count)))
+            for number in range(1, count + 1 if options["keep"] else 1)
+        ]
         sizes: dict[str, int] = {}
         if options["by"] == "bytes":
             sizes = {row.task_id: row.size for row in KeptRows(session).scan(plan, dict(plan.tasks))}
         shards = split(plan, count, by=options["by"], sizes=sizes, earlier=earlier)
-        folder = options["out"] or os.path.dirname(words[0])
+        folder = options["out"] or os.path.dirname(word)
         for number, shard in enumerate(shards, 1):
-            path = os.path.join(folder, shard_name(words[0], number, count))
-            try:
-                write_atomically(os.path.abspath(path), shard.to_bytes())
-            except OSError as error:
-                raise PlanError(f"{path}: cannot be written: {sentence(error)}") from None
-            total = sum(sizes[task_id] for task_id, _ in shard.tasks) if sizes else 0
-            print(
-                f"{visible(path)}  {tasks_text(len(shard.tasks))}"
-                + (f", {size_text(total)}" if sizes else "")
-            )
+            path = os.path.join(folder, shard_name(word, number, count))
+            write_plan(path, shard.to_bytes())
+            size = sum(sizes[task_id] for task_id, _ in shard.tasks) if sizes else None
+            print(written_text(path, shard, size))
         return 0
 
 

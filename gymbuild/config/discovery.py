@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gymbuild.cache.digests import variable_digest
-from gymbuild.cache.witness import Signature, Witness
+from gymbuild.cache.witness import Signature, Witness, variable_digest
 from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.config.declared import Resolver, declared_datasets, metadata
 from gymbuild.config.dialect.interpolation import Interpolations

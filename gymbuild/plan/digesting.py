@@ -1,17 +1,12 @@
-"""From the bytes of a prepared file to the ids and digests of its rows, by the fastest way that is surely right.
+"""From the bytes of a prepared file to the ids and digests of its rows, by the fastest way that is right.
 
-Three ways give the same bytes: `plain` is the reference of rows.py; `orjson` parses and writes with orjson and
-leaves to the reference every row that orjson refuses or might write otherwise; `native` is the small C module
-_native.c, which is not there on every machine, and leaves to the reference every row that is not plainly right.
+Two ways give the same bytes: `plain` is the reference of rows.py; `orjson` parses and writes with orjson and leaves to
+the reference every row that orjson refuses or might write otherwise.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
 import math
-import os
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,9 +20,8 @@ DIGEST_SIZE = 32
 MOST_SHOWN = 10
 """How many ids or rows an error lists."""
 _MOST_SHAPES = 1000
-WAYS = ("native", "orjson", "plain")
 
-Way = Literal["native", "orjson", "plain"]
+Way = Literal["orjson", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +133,8 @@ def digester(rules: Rules, way: Way | None = None) -> Digester:
 
     Args:
         rules: prompt template and the rule for ids.
-        way: `native`, `orjson` or `plain`; None for the fastest that is there.
-
-    Raises:
-        ImportError: the way asked for is not there.
+        way: `orjson` or `plain`; None for the fastest.
     """
-    if way in (None, "native"):
-        try:
-            return _native(rules)
-        except ImportError:
-            if way == "native":
-                raise
     return _plain(rules) if way == "plain" else _orjson(rules)
 
 
@@ -233,13 +218,13 @@ def _orjson_row(rules: Rules) -> Callable[[bytes], _Task | None]:
             data = dumps(row, None, sort_keys)
         return task_id, stated, sha256(data).digest()
 
-    def surely(line: bytes) -> _Task | None:
+    def digest_or_none(line: bytes) -> _Task | None:
         try:
             return digest(line)
         except (ValueError, TypeError, RecursionError, rows.RowError):
             return None
 
-    return surely
+    return digest_or_none
 
 
 def _orjson(rules: Rules) -> Digester:
@@ -283,97 +268,3 @@ def _same_numbers(values: Iterable[Any]) -> bool:
         ):
             return False
     return True
-
-
-def native_module() -> Any:
-    """The native module.
-
-    Raises:
-        ImportError: it was not built here, or from another version of its source.
-    """
-    native = importlib.import_module("gymbuild.plan._native")
-    try:
-        with open(os.path.join(os.path.dirname(__file__), "_native.c"), "rb") as file:
-            source = f"{zlib.crc32(file.read()):08x}"
-    except OSError:
-        return native
-    if native.source != source:
-        raise ImportError("gymbuild.plan._native was built from another version of its source")
-    return native
-
-
-def _native(rules: Rules) -> Digester:
-    native = native_module()
-    template = _template(rules.prompt) if rules.prompt is not None else None
-    if rules.prompt is not None and template is None:
-        return _orjson(rules)
-    explicit = rules.ids == "explicit"
-    digest: list[Callable[[bytes], _Task | None]] = []
-    """With orjson, which is imported when there is an odd row."""
-
-    def add(data: bytes, found: Rows) -> None:
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        ids, stated, digests, odd = native.digest_lines(data, template, explicit)
-        if not odd:
-            found.ids += ids
-            found.stated += stated
-            found.digests += digests
-            found.lines += len(ids)
-            return
-        first = found.lines
-        done = 0
-        for index, start, end in odd:
-            _add_between(found, ids, stated, digests, done, index)
-            found.lines = first + index + 1
-            if not digest:
-                digest.append(_orjson_row(rules))
-            task = digest[0](data[start:end])
-            if task is not None:
-                found.ids.append(task[0])
-                found.stated.append(task[1])
-                found.digests += task[2]
-            elif not _add_plain(data[start:end], found.lines, rules, found):
-                return
-            done = index + 1
-        _add_between(found, ids, stated, digests, done, len(ids))
-        found.lines = first + len(ids)
-
-    return add
-
-
-def _add_between(found: Rows, ids: list[str], stated: bytes, digests: bytes, start: int, end: int) -> None:
-    found.ids += ids[start:end]
-    found.stated += stated[start:end]
-    found.digests += digests[start * DIGEST_SIZE : end * DIGEST_SIZE]
-
-
-_Template = tuple[tuple[bytes, ...], tuple[bytes | int, ...], Callable[[bytes], bytes]]
-
-
-def _template(prompt: Prompt) -> _Template | None:
-    """The messages that a template makes, as canonical JSON with holes: the names of the fields, texts with the
-    numbers of the fields between them, and what writes an array or object. None when a field is formatted."""
-    messages = prompt.parts()
-    if messages is None:
-        return None
-    names: list[str] = []
-    pieces: list[bytes | int] = []
-    text = "["
-    for index, (role, parts) in enumerate(messages):
-        text += ("," if index else "") + '{"content":"'
-        for literal, name in parts:
-            text += rows.canonical(literal)[1:-1]
-            if name is not None:
-                if name not in names:
-                    names.append(name)
-                pieces += [text.encode("utf-8"), names.index(name)]
-                text = ""
-        text += f'","role":"{role}"}}'
-    pieces.append((text + "]").encode("utf-8"))
-    return tuple(name.encode("utf-8") for name in names), tuple(pieces), _as_text
-
-
-def _as_text(value: bytes) -> bytes:
-    """What a prompt has where an array or object is filled in, escaped as in JSON: Python's `str` of it."""
-    return rows.canonical(str(json.loads(value.decode("utf-8"))))[1:-1].encode("utf-8")

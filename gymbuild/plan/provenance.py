@@ -43,7 +43,7 @@ def _package_version(source: str) -> str | None:
 def gym_commit(checkout: Checkout) -> str | None:
     """The commit of the git work tree whose top is the checkout, `-dirty` appended when a tracked file differs.
 
-    None when the checkout is no such top: the commit of a repository around it would change with files that
+    None when the checkout is not such a top: the commit of a repository around it would change with files that
     have nothing to do with the checkout. What a hook's environment says about git (`GIT_DIR`, …) is not
     listened to: it may mean another repository.
     """

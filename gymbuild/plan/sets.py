@@ -68,7 +68,7 @@ def _of_revision(checkout: Checkout, revision: str, plans_dir: str) -> Iterator[
     commit = _git(checkout, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
     if commit is None:
         raise UsageError(
-            f"{revision}: is no plan file, no folder of plans and no git revision of {checkout.root}"
+            f"{revision}: is not a plan file, a folder of plans or a git revision of {checkout.root}"
             f"{_why_unknown(checkout)}."
         )
     where = checkout.relative(plans_dir)
@@ -96,7 +96,7 @@ def _why_unknown(checkout: Checkout) -> str:
     """What may be the reason that a revision is not known, where it is not its name."""
     shallow = _git(checkout, "rev-parse", "--is-shallow-repository")
     if shallow is None:
-        return ", which is no git checkout (or there is no git)"
+        return ", which is not a git checkout (or there is no git)"
     if shallow.strip() == b"true":
         return ", which is a shallow clone: `git fetch --unshallow` gets the commits that it lacks"
     return ""

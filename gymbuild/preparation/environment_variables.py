@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from gymbuild.system.processes import REPOSITORY_VARIABLES
 
 _LEAKS = frozenset(
-    (
+    [
         "VIRTUAL_ENV",
         "VIRTUAL_ENV_PROMPT",
         "PYTHONHOME",
@@ -37,7 +37,7 @@ _LEAKS = frozenset(
         "UV_TARGET",
         "UV_WORKING_DIR",
         "UV_WORKING_DIRECTORY",
-    )
+    ]
 )
 """Variables that say where *our* Python, virtual environment or uv project is."""
 

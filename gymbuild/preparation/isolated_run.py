@@ -64,7 +64,7 @@ class IsolatedRun:
     script_root: str = "."
     """The root that the script is of, which its imports begin at: relative to the checkout when inside it."""
     excluded: tuple[str, ...] = ()
-    """Paths, relative to the checkout or absolute, that are no inputs, with all that is below them: the folder of
+    """Paths, relative to the checkout or absolute, that are not inputs, with all that is below them: the folder of
     environments, where it is inside the checkout. The environment that the script runs in need not be named."""
 
 
@@ -106,7 +106,7 @@ def run_isolated(call: IsolatedRun, *, show: Show | None = None) -> RunResult:
     running = False
     try:
         with run_folder(call.checkout) as folder:
-            _fill(folder, call, args)
+            folder.fill(_request(call, args))
             log = Log(
                 call.checkout,
                 call.log,
@@ -129,18 +129,18 @@ def run_isolated(call: IsolatedRun, *, show: Show | None = None) -> RunResult:
     return RunResult(result["returned"], observations, time.monotonic() - started)
 
 
-def _fill(folder: RunFolder, call: IsolatedRun, args: Mapping[str, Any]) -> None:
+def _request(call: IsolatedRun, args: Mapping[str, Any]) -> dict[str, Any]:
     checkout = call.checkout
-    folder.fill(
-        root=checkout.root,
-        script_root=os.path.realpath(checkout.absolute(call.script_root)),
+    return {
+        "root": checkout.root,
+        "script_root": os.path.realpath(checkout.absolute(call.script_root)),
         # not resolved itself: a script that is a symlink runs under its own name
-        script=os.path.relpath(checkout.absolute(call.script), checkout.absolute(call.script_root)),
-        action=call.action,
-        args=args if call.action == PREPARE else {},
-        expected=checkout.absolute(call.expected),
-        excluded=[checkout.absolute(path) for path in call.excluded],
-    )
+        "script": os.path.relpath(checkout.absolute(call.script), checkout.absolute(call.script_root)),
+        "action": call.action,
+        "args": args if call.action == PREPARE else {},
+        "expected": checkout.absolute(call.expected),
+        "excluded": [checkout.absolute(path) for path in call.excluded],
+    }
 
 
 def _run(call: IsolatedRun, folder: RunFolder, environment: Mapping[str, str], log: Log) -> Ended:
@@ -163,15 +163,17 @@ def _outcome(
     call: IsolatedRun, folder: RunFolder, ended: Ended, log: Log
 ) -> tuple[dict[str, Any], Observations]:
     result = folder.result()
-    if not folder.is_complete:
+    outputs = (call.checkout.relative(call.expected), *call.outputs)
+    try:
+        folder.check_complete()
+        observations = inputs_of(read_events(folder.path), outputs, call.checkout.root)
+    except ValueError as error:
         what = (
             f"what it uses, or its result, could not be written down in "
-            f"{call.checkout.relative(os.path.dirname(folder.path))} (is the disk full?); an input that is not recorded "
-            "would never make the dataset stale"
+            f"{call.checkout.relative(os.path.dirname(folder.path))} ({error}); an input that is not recorded would "
+            "never make the dataset stale"
         )
-        raise PreparationMayPassError(call.module, call.action, log.describe(what))
-    outputs = (call.checkout.relative(call.expected), *call.outputs)
-    observations = inputs_of(read_events(folder.path), outputs, call.checkout.root)
+        raise PreparationMayPassError(call.module, call.action, log.describe(what)) from None
     if result is None or ended.timed_out or "error" in result or ended.status != 0:
         try:
             _fail(call, ended, result, log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import marshal
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,18 +63,23 @@ def read_events(folder: str) -> list[Event]:
 
     Args:
         folder: the run's folder.
+
+    Raises:
+        ValueError: a file holds something else; what a script used cannot be told then.
     """
     events: list[Event] = []
     for name in sorted(os.listdir(folder)):
         if not name.startswith("observed."):
             continue
-        with (
-            open(os.path.join(folder, name), "rb") as file,
-            contextlib.suppress(EOFError, ValueError, TypeError),
-        ):
-            while True:
-                at, operation, path, detail = marshal.load(file)
-                events.append((at, operation, path, detail))
+        with open(os.path.join(folder, name), "rb") as file:
+            try:
+                while True:
+                    at, operation, path, detail = marshal.load(file)
+                    events.append((at, operation, path, detail))
+            except EOFError:
+                pass
+            except TypeError as error:
+                raise ValueError(f"{name}: {error}") from None
     events.sort(key=lambda event: event[0])
     return events
 

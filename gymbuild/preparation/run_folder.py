@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gymbuild.system.locks import lock_path
@@ -44,27 +44,11 @@ class RunFolder:
         self.path = path
         self.request = os.path.join(path, "request.json")
 
-    def fill(
-        self,
-        *,
-        root: str,
-        script_root: str,
-        script: str,
-        action: str,
-        args: Mapping[str, Any],
-        expected: str,
-        excluded: Sequence[str],
-    ) -> None:
+    def fill(self, request: Mapping[str, Any]) -> None:
         """Write all that the runner reads.
 
         Args:
-            root: the checkout.
-            script_root: the root that the script is of, real path.
-            script: the prepare script, relative to that root.
-            action: the function to call.
-            args: its keyword arguments.
-            expected: the configured output, absolute.
-            excluded: absolute path prefixes that are no inputs.
+            request: as `runner.call.main` says, without what this folder adds.
 
         Raises:
             OSError: it cannot be written.
@@ -72,23 +56,21 @@ class RunFolder:
         os.mkdir(os.path.join(self.path, "hook"))
         with open(os.path.join(self.path, "hook", "sitecustomize.py"), "w", encoding="utf-8") as file:
             file.write(_SITECUSTOMIZE.format(runner=ascii(RUNNER), folder=ascii(self.path)))
+        settings = [
+            request["root"],
+            self.path,
+            request["script_root"],
+            request["script"],
+            *request["excluded"],
+        ]
         with open(os.path.join(self.path, "observe"), "wb") as binary:
-            binary.write(os.fsencode("\0".join([root, self.path, script_root, script, *excluded])))
+            binary.write(os.fsencode("\0".join(settings)))
         with open(os.path.join(self.path, COMPLETE_FILE), "wb"):
             pass
-        request = {
-            "root": root,
-            "folder": self.path,
-            "script_root": script_root,
-            "script": script,
-            "action": action,
-            "args": args,
-            "expected": expected,
-            "excluded": excluded,
-            "result": os.path.join(self.path, "result.json"),
-        }
         with open(self.request, "w", encoding="ascii") as file:
-            json.dump(request, file)
+            json.dump(
+                {**request, "folder": self.path, "result": os.path.join(self.path, "result.json")}, file
+            )
 
     def result(self) -> dict[str, Any] | None:
         """What the runner wrote about the call, or None when it did not come to that."""
@@ -99,10 +81,14 @@ class RunFolder:
             return None
         return result
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every observation could be written down."""
-        return os.path.exists(os.path.join(self.path, COMPLETE_FILE))
+    def check_complete(self) -> None:
+        """Check that every observation could be written down.
+
+        Raises:
+            ValueError: it could not.
+        """
+        if not os.path.exists(os.path.join(self.path, COMPLETE_FILE)):
+            raise ValueError("is the disk full?")
 
 
 @contextlib.contextmanager

@@ -24,8 +24,6 @@ class ScriptFacts:
     """Why it cannot be run with the given arguments, a sentence each, with file and line; empty when it can."""
     has_current_check: bool = False
     """It defines `is_prepared_data_current`."""
-    prepare_line: int | None = None
-    """The line that defines `prepare`, from 1."""
 
 
 def check_script(path: str, args: Mapping[str, Any], *, name: str | None = None) -> ScriptFacts:
@@ -103,7 +101,7 @@ def check_source(source: bytes, args: Mapping[str, Any], *, name: str) -> Script
             problems.append(
                 f"{name}:{current.lineno}: {IS_CURRENT}() has to take one argument, the path of the file"
             )
-    return ScriptFacts(problems, has_current_check, prepare.lineno)
+    return ScriptFacts(problems, has_current_check)
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
@@ -169,7 +167,7 @@ def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, _Passing, bool
 
 
 def _argument_problems(function: ast.FunctionDef, args: Mapping[str, Any], name: str) -> list[str]:
-    if _has_unknown_decorator(function):
+    if function.decorator_list:
         return []  # what a decorator makes of the signature only the run can tell
     place = f"{name}:{function.lineno}"
     parameters = list(_parameters(function))
@@ -205,13 +203,9 @@ def _argument_problems(function: ast.FunctionDef, args: Mapping[str, Any], name:
     return problems
 
 
-def _has_unknown_decorator(function: ast.FunctionDef) -> bool:
-    return bool(function.decorator_list)
-
-
 def _takes_one(function: ast.FunctionDef) -> bool:
     """Whether the function can be called with one value by position."""
-    if _has_unknown_decorator(function):
+    if function.decorator_list:
         return True
     positional = [item for item in _parameters(function) if item[1] != "keyword"]
     needed = sum(1 for _, passing, need in _parameters(function) if need and passing != "keyword")

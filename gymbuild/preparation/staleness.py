@@ -134,27 +134,16 @@ def _reason(key: tuple[str, str], before: str | None, after: str | None, note: s
     kind, name = key
     subject = f"{_WORDS.get(kind, kind)} {name}"
     path = name if kind not in ("variable", "args", "recipe") else None
+    text = f"{subject} {note}" if note else None
     if kind == "missing" and before is None and after is not None:
-        return Reason(
-            subject, before, after, f"{name} was not there when the script looked for it, and is now", path
-        )
-    if kind == "listing" and before is not None and after is not None:
-        return Reason(
-            subject,
-            before,
-            after,
-            f"folder {name} gained or lost entries ({short(before)} to {short(after)})",
-            path,
-        )
-    if before is not None and before.startswith("changed-while-running"):
-        return Reason(subject, before, after, f"{subject} changed while the script ran", path)
-    if kind == "variable" and before is not None and after is not None:
-        return Reason(
-            subject, before, after, f"{subject} has another value ({short(before)} to {short(after)})"
-        )
-    if note:
-        return Reason(subject, before, after, f"{subject} {note}", path)
-    return Reason(subject, before, after, None, path)
+        text = f"{name} was not there when the script looked for it, and is now"
+    elif kind == "listing" and before is not None and after is not None:
+        text = f"folder {name} gained or lost entries ({short(before)} to {short(after)})"
+    elif before is not None and before.startswith("changed-while-running"):
+        text = f"{subject} changed while the script ran"
+    elif kind == "variable" and before is not None and after is not None:
+        text = f"{subject} has another value ({short(before)} to {short(after)})"
+    return Reason(subject, before, after, text, path)
 
 
 def _outputs_match(action: Action, outputs: Mapping[str, str | None]) -> bool:

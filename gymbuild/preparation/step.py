@@ -25,6 +25,9 @@ from gymbuild.preparation.script import check_script
 from gymbuild.system.errors import (
     EXIT_FAILED,
     GymbuildError,
+    PreparationFailedError,
+    PreparationMayPassError,
+    PreparationRefusedError,
 )
 from gymbuild.system.text import size_text
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
@@ -20,7 +20,7 @@ _DRAIN_SECONDS = 1.0
 _CHUNK = 1 << 16
 
 REPOSITORY_VARIABLES = frozenset(
-    (
+    [
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
         "GIT_CONFIG",
@@ -37,7 +37,7 @@ REPOSITORY_VARIABLES = frozenset(
         "GIT_REPLACE_REF_BASE",
         "GIT_SHALLOW_FILE",
         "GIT_WORK_TREE",
-    )
+    ]
 )
 """Variables that say which repository git works in; a git hook has them set.
 
@@ -270,3 +270,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """While it is entered, Ctrl-C and SIGTERM wait: what puts files back is not to be cut off by a second one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -70,7 +70,7 @@ def test_metadata_without_its_lock_is_an_error_that_names_the_command(place: Pla
 
 def test_metadata_that_is_no_toml_is_an_error_that_names_the_script(place: Place) -> None:
     dataset = place.benchmark("x", "# /// script\n# dependencies = [\n# ///\n")
-    with pytest.raises(ConfigError, match=r"benchmarks/x/prepare\.py: .*no valid TOML"):
+    with pytest.raises(ConfigError, match=r"benchmarks/x/prepare\.py: .*not valid TOML"):
         place.environment(dataset)
 
 

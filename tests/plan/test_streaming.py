@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gymbuild.plan import plan as plans
-from gymbuild.plan import reading, workers
+from gymbuild.plan import workers
 from gymbuild.plan.digesting import Rows, Rules, digester
 from gymbuild.plan.plan import Plan, Tasks, build_plan
 from gymbuild.plan.prompts import Prompt
-from gymbuild.plan.reading import read_part, read_rows, whole_lines
-from gymbuild.plan.workers import read_in_processes
+from gymbuild.plan.reading import read_part, whole_lines
+from gymbuild.plan.workers import read_in_processes, read_rows
 from gymbuild.system.errors import PlanError
 
 SOME = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -42,7 +42,7 @@ LINES = st.sampled_from(
     ]
 )
 WAYS = [None, "orjson", "plain"]
-"""Ways that workers have: they are fresh processes, and have the native module only where it is installed."""
+"""Ways that workers have."""
 _KILLED = (
     "import sys, os, signal; sys.path[:] = {path!r}; from gymbuild.plan import workers; answers = []\n"
     "real = workers._write\n"
@@ -149,7 +149,7 @@ def test_a_plan_is_the_same_from_several_processes(tmp_path: Path, monkeypatch: 
         used.append(arguments)
         return real(*arguments, part=4096)
 
-    monkeypatch.setattr(reading, "PART", 4096)
+    monkeypatch.setattr(workers, "PART", 4096)
     monkeypatch.setattr(workers, "read_in_processes", small_parts)
     assert make(2) == alone
     assert used
@@ -201,7 +201,7 @@ def test_a_file_that_is_gone_is_an_error_for_the_reader(
     path = rows_file(tmp_path, 100)
     with pytest.raises(PlanError, match=r"missing\.jsonl: the prepared file cannot be read: No such file"):
         read_rows(str(tmp_path / "missing.jsonl"), Rules())
-    monkeypatch.setattr(reading, "PART", 1000)
+    monkeypatch.setattr(workers, "PART", 1000)
     real = os.stat
 
     def then_gone(name: Any, *arguments: Any, **options: Any) -> os.stat_result:
@@ -210,7 +210,7 @@ def test_a_file_that_is_gone_is_an_error_for_the_reader(
             os.rename(path, path + ".moved")
         return status
 
-    monkeypatch.setattr(reading.os, "stat", then_gone)
+    monkeypatch.setattr(workers.os, "stat", then_gone)
     with pytest.raises(PlanError, match=r"rows\.jsonl: the prepared file cannot be read: No such file"):
         read_rows(path, Rules(), processes=2)
 

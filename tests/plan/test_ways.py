@@ -245,34 +245,3 @@ def test_an_error_ends_the_reading_and_soft_ones_do_not(way: str) -> None:
     assert len(rows.ids) == 1
     assert rows.error is not None
     assert rows.error[0] == 5
-
-
-def test_sha256_in_portable_c_is_the_same(native: None) -> None:
-    from gymbuild.plan.digesting import native_module
-
-    module = native_module()
-    chance = random.Random(2)
-    lines = [json.dumps({"task_id": str(n), "x": "y" * n, "z": chance.random()}) for n in range(300)]
-    data = "\n".join(lines).encode()
-    had = module.use_sha_instructions(True)
-    try:
-        with_instructions = module.digest_lines(data, None, False)
-        assert module.use_sha_instructions(False) is False
-        assert module.digest_lines(data, None, False) == with_instructions
-    finally:
-        module.use_sha_instructions(had)
-    assert with_instructions[3] == []
-    expected = b"".join(
-        sha256(json.dumps(json.loads(line), sort_keys=True, separators=(",", ":")).encode()).digest()
-        for line in lines
-    )
-    assert with_instructions[2] == expected
-
-
-def test_a_native_module_of_another_source_is_not_used(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gymbuild.plan import digesting
-
-    monkeypatch.setattr(digesting.native_module(), "source", "0" * 64)
-    with pytest.raises(ImportError, match="another version"):
-        digester(Rules(), "native")
-    same(b'{"task_id":"t"}\n', "orjson")

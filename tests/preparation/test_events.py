@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from gymbuild.preparation.observations import Event, read_events
 from gymbuild.preparation.runner.recorder import Recorder
 
@@ -40,3 +42,11 @@ def test_the_processes_of_a_run_in_the_order_of_time(tmp_path: Path) -> None:
     (tmp_path / f"observed.{os.getpid()}").rename(tmp_path / "observed.9999999")
     recorder.note("m", "second")
     assert [event[2] for event in read_events(str(tmp_path))] == ["first", "second"]
+
+
+@pytest.mark.parametrize("data", [b"(1, 'r', 'a', None)\n", b"i\x01\0\0\0", b"\xff" * 20])
+def test_what_is_not_an_observation_is_an_error(tmp_path: Path, data: bytes) -> None:
+    # of another version of gymbuild, say, that was installed meanwhile: what it observed must not get lost
+    (tmp_path / "observed.1").write_bytes(data)
+    with pytest.raises(ValueError):
+        read_events(str(tmp_path))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gymbuild.cache.database import database
 from gymbuild.cache.digests import DigestCache, digest_bytes
 from gymbuild.cache.store import Input
 from gymbuild.cache.witness import signature
@@ -42,13 +43,13 @@ def recorded(checkout: Checkout, digests: DigestCache) -> tuple[list[Input], lis
 
 
 def test_a_file_that_nothing_changes_has_the_digest_of_its_content(checkout: Checkout) -> None:
-    found, changed = recorded(checkout, DigestCache(checkout.cached("digests"), checkout.root))
+    found, changed = recorded(checkout, DigestCache(database(checkout.cache), checkout.root))
     assert (found, changed) == ([Input("data", "data.txt", digest_bytes(b"old"))], [])
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_file_that_changes_while_it_is_recorded_is_stale_again(checkout: Checkout, when: str) -> None:
-    digests = SlowDigests(checkout.cached("digests"), checkout.root)
+    digests = SlowDigests(database(checkout.cache), checkout.root)
     setattr(digests, when, lambda: Path(checkout.absolute("data.txt")).write_text("new"))
     found, changed = recorded(checkout, digests)
     assert (found, changed) == ([Input("data", "data.txt", f"{CHANGED}:data.txt")], ["data.txt"])

@@ -331,6 +331,14 @@ def test_an_observation_that_cannot_be_written_down_fails_the_run_and_may_pass(p
         place.run()
 
 
+def test_observations_that_cannot_be_read_fail_the_run_and_may_pass(place: ScriptCheckout) -> None:
+    place.script(
+        "open(os.path.join(os.environ['GYMBUILD_OBSERVED_RUN'], 'observed.1'), 'w').write('not ours')"
+    )
+    with pytest.raises(PreparationMayPassError, match="could not be written down"):
+        place.run()
+
+
 def test_a_script_that_uses_every_descriptor_is_observed_once_one_is_free(place: ScriptCheckout) -> None:
     place.write("words.txt", "some words")
     place.script(

@@ -9,7 +9,7 @@ import pytest
 
 from gymbuild.cache.store import Store
 from gymbuild.preparation.journal import Journal
-from gymbuild.system.locks import held
+from gymbuild.system.locks import lock
 from gymbuild.system.paths import Checkout
 
 NAMES = ["alpha", "suite/alpha", "suite", ".dots", "output"]
@@ -71,7 +71,7 @@ def test_what_a_run_that_died_in_its_commit_has_left_is_removed_by_the_next(
     journal, output = begin(checkout, name)
     os.unlink(journal._entry(name))
     output.write_text("new")
-    with held(checkout, f"prepare:{name}"):
+    with lock(checkout, f"prepare:{name}"):
         Journal(checkout, Store(checkout)).recover(print)  # somebody is at it
         assert journal.previous_output(name) is not None
     said: list[str] = []

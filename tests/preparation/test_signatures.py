@@ -112,5 +112,5 @@ def test_a_script_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
 
 def test_the_facts_of_a_script(tmp_path: Path) -> None:
     facts = check(tmp_path, "\n\ndef prepare(): pass\n\ndef is_prepared_data_current(fpath): return True\n")
-    assert facts == ScriptFacts([], has_current_check=True, prepare_line=3)
+    assert facts == ScriptFacts([], has_current_check=True)
     assert not check(tmp_path, "def prepare(): pass").has_current_check

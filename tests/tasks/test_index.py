@@ -1,4 +1,4 @@
-"""What a start takes from the last one: never more than is still so."""
+"""What the index proves to the next start: never more than is still so."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from tests.trees import Tree
 
 
-def _known(tree: Tree, *words: str) -> bool:
-    """Whether a start knows by `stat` alone that everything is current: then nothing is imported."""
+def _proved(tree: Tree, *words: str) -> bool:
+    """Whether `stat` alone proves to a start that everything is current: then nothing is imported."""
     said = tree.gymbuild(*words, PYTHONPROFILEIMPORTTIME="1")
     assert "nothing to do" in said
     return "doit.doit_cmd" not in said
@@ -20,7 +20,7 @@ def two(tree: Tree) -> Tree:
     tree.benchmark("alpha", dataset="prepare_script_args: {size: 2}")
     tree.benchmark("beta")
     tree.gymbuild("plan")
-    assert _known(tree, "plan")
+    assert _proved(tree, "plan")
     return tree
 
 
@@ -53,7 +53,7 @@ def test_what_a_dataset_reads_counts_although_the_dataset_has_not_changed(tree: 
     tree.benchmark("beta", reads)
     tree.gymbuild("prepare:alpha")
     tree.gymbuild("prepare:beta")
-    assert _known(tree, "prepare:beta")
+    assert _proved(tree, "prepare:beta")
     tree.replace("benchmarks/alpha/prepare.py", "question {i}", "problem {i}")
     assert tree.build("prepare:beta").ran == {"alpha", "beta"}
     assert "problem 1" in tree.output("beta").read_text()
@@ -64,13 +64,13 @@ def test_only_what_is_stale_is_looked_at_again(two: Tree) -> None:
     built = two.build("plan")
     assert (built.ran, built.plans) == ({"alpha"}, {"alpha"})
     assert "2 done, 2 current" in built.text or "1 done, 3 current" in built.text
-    assert _known(two, "plan")
+    assert _proved(two, "plan")
 
 
 def test_a_benchmark_that_is_added_counts(two: Tree) -> None:
     two.benchmark("gamma")
     assert two.build("plan").ran == {"gamma"}
-    assert _known(two, "plan")
+    assert _proved(two, "plan")
 
 
 def test_a_benchmark_that_is_removed_is_no_task_any_more(two: Tree) -> None:
@@ -89,18 +89,18 @@ def test_a_module_that_was_missing_and_is_there_now_counts(tree: Tree) -> None:
     """
     tree.benchmark("alpha", body)
     tree.gymbuild("prepare:alpha")
-    assert _known(tree, "prepare:alpha")
+    assert _proved(tree, "prepare:alpha")
     tree.write("benchmarks/alpha/more.py", "NAME = 'more'\n")
     assert tree.build("prepare:alpha").ran == {"alpha"}
     assert "more" in tree.output("alpha").read_text()
 
 
-def test_files_that_are_no_configs_do_not_make_a_start_slower(two: Tree) -> None:
+def test_files_that_are_not_configs_do_not_make_a_start_slower(two: Tree) -> None:
     two.write("benchmarks/alpha/README.md", "nothing of it is read\n")
-    assert _known(two, "plan")
+    assert _proved(two, "plan")
     two.write("benchmarks/alpha/other.yaml", "no_benchmark: true\n")
-    assert not _known(two, "plan")
-    assert _known(two, "plan")
+    assert not _proved(two, "plan")
+    assert _proved(two, "plan")
 
 
 def test_a_variable_that_a_dataset_names_counts(tree: Tree) -> None:

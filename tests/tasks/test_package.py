@@ -23,6 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_the_runner_the_type_marker_and_the_licence(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "gymbuild/preparation/runner/__main__.py" in names
     assert "gymbuild/py.typed" in names
