@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -45,7 +46,7 @@ CORPUS: dict[str, tuple[str | bytes, str]] = {
     "a set": ("a: !!set {x, y}\n", r"a: found a set; a config holds"),
     "a date by its tag": ("a: !!timestamp 2024-01-01\n", r"a: found a date"),
     "a number of too many digits": (
-        "a: " + "1" * 5000 + "\n",
+        "a: " + "1" * 4_500 + "\n",
         r":1: a number cannot be read: Exceeds the limit",
     ),
     "a number of base sixty that takes seconds": (
@@ -160,7 +161,7 @@ class TestMalformedFiles:
             assert len(configs.resolve("benchmarks/add/config.yaml").datasets[0].args) == levels
             assert yaml.safe_load(eval_config(configs.checkout, ["add"]))["prepare_script_args"]
         except ConfigError as error:
-            assert str(error) == "benchmarks/add/config.yaml: it is nested too deeply."
+            assert re.match(f"benchmarks/add/config.yaml:.* (it is nested too deeply|{TOO_MUCH})", str(error))
             assert levels > 100
 
     def test_a_long_text_is_not_many_values(self, configs: Configs) -> None:
