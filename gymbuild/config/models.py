@@ -48,25 +48,8 @@ def name_fault(name: str) -> str | None:
     return None
 
 
-class GitlabSource(BaseModel):
-    """`source:` of a dataset in GitLab's model registry."""
-
-    type: Literal["gitlab"]
-    dataset_name: str
-    version: str
-    artifact_fpath: str
-
-
-class HuggingfaceSource(BaseModel):
-    """`source:` of a dataset on the Hugging Face Hub."""
-
-    type: Literal["huggingface"]
-    repo_id: str
-    artifact_fpath: str | None = None
-
-
 class GitlabIdentifier(BaseModel):
-    """`gitlab_identifier:`, the older way to name such a source."""
+    """`gitlab_identifier:`, the older form of a source in GitLab's model registry."""
 
     dataset_name: str
     version: str
@@ -74,10 +57,22 @@ class GitlabIdentifier(BaseModel):
 
 
 class HuggingfaceIdentifier(BaseModel):
-    """`huggingface_identifier:`, the older way to name such a source."""
+    """`huggingface_identifier:`, the older form of a source on the Hugging Face Hub."""
 
     repo_id: str
     artifact_fpath: str | None = None
+
+
+class GitlabSource(GitlabIdentifier):
+    """`source:` of a dataset in GitLab's model registry."""
+
+    type: Literal["gitlab"]
+
+
+class HuggingfaceSource(HuggingfaceIdentifier):
+    """`source:` of a dataset on the Hugging Face Hub."""
+
+    type: Literal["huggingface"]
 
 
 class UpstreamFields(BaseModel):
@@ -113,7 +108,7 @@ class UpstreamOther(UpstreamFields):
 
     @field_validator("license")
     @classmethod
-    def _known_license(cls, license: str | None) -> str | None:
+    def _listed_license(cls, license: str | None) -> str | None:
         if license is not None and license not in LICENSES:
             raise ValueError(f"must be one of {_quoted(LICENSES)}")
         return license
@@ -129,7 +124,7 @@ class UpstreamOther(UpstreamFields):
         return self
 
 
-class OwnFields(BaseModel):
+class AddedFields(BaseModel):
     """The fields that gymbuild adds to a dataset, all optional."""
 
     model_config = ConfigDict(frozen=True)
@@ -175,11 +170,11 @@ class OwnFields(BaseModel):
         return seconds
 
 
-class BenchmarkDataset(UpstreamBenchmark, OwnFields):
+class BenchmarkDataset(UpstreamBenchmark, AddedFields):
     """A `type: benchmark` dataset, with gymbuild's fields."""
 
 
-class OtherDataset(UpstreamOther, OwnFields):
+class OtherDataset(UpstreamOther, AddedFields):
     """A train, validation or example dataset, with gymbuild's fields."""
 
 

@@ -16,20 +16,10 @@ from gymbuild.system.errors import ConfigError
 from gymbuild.system.text import in_words
 
 DOMAINS = frozenset(
-    [
-        "math",
-        "coding",
-        "agent",
-        "knowledge",
-        "instruction_following",
-        "long_context",
-        "safety",
-        "games",
-        "translation",
-        "e2e",
-        "rlhf",
-        "other",
-    ]
+    """
+    math coding agent knowledge instruction_following long_context safety games translation e2e rlhf
+    other
+    """.split()
 )
 UPSTREAM_FIELDS = frozenset(
     (
