@@ -15,12 +15,11 @@ from gymbuild.config.models import shape_fault
 from gymbuild.system.errors import ConfigError
 from gymbuild.system.text import in_words
 
-DOMAINS = frozenset(
-    """
-    math coding agent knowledge instruction_following long_context safety games translation e2e rlhf
-    other
-    """.split()
-)
+_DOMAIN_NAMES = """
+math coding agent knowledge instruction_following long_context safety games translation e2e rlhf
+other
+"""
+DOMAINS = frozenset(_DOMAIN_NAMES.split())
 UPSTREAM_FIELDS = frozenset(
     (
         *("name", "type", "jsonl_fpath", "num_repeats", "taskset", "agent", "prompt_config", "license"),

@@ -178,6 +178,17 @@ class TestMalformedFiles:
         with pytest.raises(ConfigError, match=rf"^a\.yaml: c\d+: {TOO_MUCH}"):
             configs.resolve("a.yaml")
 
+    def test_an_agent_that_takes_the_place_of_many_is_refused(self, configs: Configs) -> None:
+        bound, unset = (f"{{type: resources_servers, name: {name}}}" for name in ("math", "'???'"))
+        text = SERVER + "".join(
+            f"a{n}_simple_agent: {{responses_api_agents: {{simple_agent: {{resources_server: {bound}}}}}}}\n"
+            for n in range(1_000)
+        )
+        unbound = f"entrypoint: a, resources_server: {unset}, big: [{'1,' * 5_000}]"
+        configs.write("a.yaml", f"{text}x: {{responses_api_agents: {{other_agent: {{{unbound}}}}}}}\n")
+        with pytest.raises(ConfigError, match=rf"^a\.yaml: a\d+_simple_agent: {TOO_MUCH}"):
+            configs.resolve("a.yaml")
+
     def test_includes_that_add_up_are_refused(self, configs: Configs) -> None:
         names = [f"i{n}.yaml" for n in range(6)]
         for name in names:

@@ -5,7 +5,7 @@ The rules are those of NeMo Gym 0.7.0's config parser, found out by running it; 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +22,7 @@ from gymbuild.config.dialect.instances import (
     resources_reference,
     stem_of,
 )
-from gymbuild.config.dialect.limits import Budget
+from gymbuild.config.dialect.limits import Budget, count
 from gymbuild.config.dialect.merging import merge
 from gymbuild.config.dialect.pairings import check_agent_pairings
 from gymbuild.config.dialect.values import MISSING, copy_plain, is_missing, value
@@ -128,6 +128,7 @@ def compose_unbound_agent(
     _check_names(config, renames, source.name, file)
     config.pop(source.name)
     for agent in targets:
+        budget.spend(count(source.config, budget.left), key=agent.name)
         composed = copy_plain(source.config)
         for key in _CARRIED_OVER:
             if key in agent.config:
@@ -191,9 +192,9 @@ def _check_names(
     config: Mapping[Any, Any], renames: Mapping[str, str], source: str, file: str | None
 ) -> None:
     taken = set(config) - set(renames) - {source}
-    new_names = list(renames.values())
+    users = Counter(renames.values())
     clashes = sorted(
-        f"{old} would be {new}" for old, new in renames.items() if new in taken or new_names.count(new) > 1
+        f"{old} would be {new}" for old, new in renames.items() if new in taken or users[new] > 1
     )
     if clashes:
         raise ConfigError(

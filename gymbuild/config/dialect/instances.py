@@ -17,18 +17,17 @@ GROUPS = (MODELS, RESOURCES, AGENTS, ENVIRONMENTS)
 ROUTES = "environment_server_routes"
 DUMMY_MODEL = "dummy_model"
 
-RESERVED = frozenset(
-    """
-    allow_openai_version_skew allow_unsupported_pairing cache_dir component_name config_paths _copy
-    default_host disallowed_ports dry_run entrypoint environment_routing_mode environment_server_name
-    environment_server_routes head_server head_server_deps hf_token _inherit_from json
-    model_call_capture_dir model_endpoint_readiness_timeout_seconds nemo_gym_log_dir
-    observability_enabled pip_install_verbose port_range_high port_range_low python_version query
-    ray_head_node_address results_dir server_spinup_timeout_seconds skip_venv_if_present
-    skip_verification skip_verification_reward telemetry token_id_capture use_absolute_ip uv_cache_dir
-    uv_lock_timeout_seconds uv_pip_set_python uv_venv_dir verbose
-    """.split()
-)
+_SETTINGS = """
+allow_openai_version_skew allow_unsupported_pairing cache_dir component_name config_paths _copy
+default_host disallowed_ports dry_run entrypoint environment_routing_mode environment_server_name
+environment_server_routes head_server head_server_deps hf_token _inherit_from json
+model_call_capture_dir model_endpoint_readiness_timeout_seconds nemo_gym_log_dir
+observability_enabled pip_install_verbose port_range_high port_range_low python_version query
+ray_head_node_address results_dir server_spinup_timeout_seconds skip_venv_if_present
+skip_verification skip_verification_reward telemetry token_id_capture use_absolute_ip uv_cache_dir
+uv_lock_timeout_seconds uv_pip_set_python uv_venv_dir verbose
+"""
+RESERVED = frozenset(_SETTINGS.split())
 """Top-level keys that are settings, never server instances."""
 
 
