@@ -166,7 +166,7 @@ class TestMalformedFiles:
 
     def test_a_long_text_is_not_many_values(self, configs: Configs) -> None:
         text = "".join(f"  line {n}, with commas, and: colons\n" for n in range(20_000))
-        configs.write("a.yaml", "text: |\n" + text)
+        configs.write("a.yaml", "text: |\n" + text + f"like_a_number: {'x' * 10_000}\n")
         assert configs.resolve("a.yaml").config["text"].count("\n") == 20_000
 
     @pytest.mark.parametrize("directive", ["{_copy: big}", '"${copy:big}"'])

@@ -22,7 +22,7 @@ _CHARACTERS = 50
 """Characters of a text that count as one value."""
 _LONG_NUMBER = 18
 """Digits below which arithmetic takes no time, and at which Python's hashes of numbers begin to repeat."""
-_NUMBER = re.compile(r"[-+0-9a-fA-FxXob_:.]+")
+_NUMBER = re.compile(r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|[0-9.][-+0-9_:.eE]*)")
 
 
 def weight(scalar: Any) -> int:
