@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gymbuild.system.version import __version__
+
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
         plan_for_config,
         prepare_datasets,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "PreparationFailedError",

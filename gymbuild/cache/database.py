@@ -276,7 +276,7 @@ def _remove_older(folder: str) -> None:
 
 
 def _key(name: str) -> str | bytes:
-    """A name as SQLite takes it: text, or bytes where it is no valid text (paths may be that)."""
+    """A name as SQLite takes it: text, or bytes where it is not valid text (paths may be that)."""
     return name if name.isascii() or _is_text(name) else name.encode("utf-8", "surrogatepass")
 
 

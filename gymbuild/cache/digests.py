@@ -72,14 +72,8 @@ class FileHasher:
         return self._hasher.hexdigest()
 
 
-def variable_digest(name: str) -> str | None:
-    """The digest of an environment variable's value, or None when it is not set. The value goes nowhere."""
-    value = os.environ.get(name)
-    return None if value is None else digest_bytes(b"gymbuild-env\0" + os.fsencode(value))
-
-
 def listing_digest(path: str, ignore: Iterable[str] = ()) -> str | None:
-    """The digest of a folder's entry names with their kinds, or None when it is no readable folder.
+    """The digest of a folder's entry names with their kinds, or None when it is not a readable folder.
 
     Args:
         path: the folder.

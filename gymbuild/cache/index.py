@@ -14,6 +14,7 @@ import sys
 import zlib
 
 from gymbuild.cache.witness import NOTHING, Comparison, variables_hold
+from gymbuild.system.version import __version__
 
 # not from typing: importing that costs a third of a start that finds nothing to do
 TYPE_CHECKING = False
@@ -48,8 +49,6 @@ def index_path(root: str) -> str:
 
 def maker() -> tuple[str, str, str, str]:
     """What decides besides files: this gymbuild and the Python that it runs on."""
-    from gymbuild import __version__
-
     return (__version__, sys.byteorder, sys.prefix, sys.version)
 
 

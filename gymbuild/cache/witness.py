@@ -146,13 +146,15 @@ def holds(witness: Witness, root: str) -> bool:
 
 def variables_hold(variables: Iterable[tuple[str, str | None]]) -> bool:
     """Whether environment variables are as they were."""
-    for name, digest in variables:
-        now = None
-        if name in os.environ:
-            # not before a variable is set: its digest takes an import
-            from gymbuild.cache.digests import variable_digest
+    return all(variable_digest(name) == digest for name, digest in variables)
 
-            now = variable_digest(name)
-        if now != digest:
-            return False
-    return True
+
+def variable_digest(name: str) -> str | None:
+    """The digest of an environment variable's value, or None when it is not set. The value goes nowhere."""
+    value = os.environ.get(name)
+    if value is None:
+        return None
+    # not before a variable is set: most starts do without it
+    from xxhash import xxh3_128
+
+    return xxh3_128(b"gymbuild-env\0" + os.fsencode(value)).hexdigest()

@@ -46,7 +46,7 @@ class _Main(DoitMain):  # type: ignore[misc]
     """doit's main program, for command lines with an empty word too, which is a task id like others."""
 
     def process_args(self, cmd_args: list[str]) -> list[str]:
-        """The words that are no settings; doit looks at the first character of each."""
+        """The words that are not settings; doit looks at the first character of each."""
         words: list[str] = super().process_args([word or _EMPTY for word in cmd_args])
         return ["" if word == _EMPTY else word for word in words]
 

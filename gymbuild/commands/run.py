@@ -69,28 +69,28 @@ class Run(DoitRun):  # type: ignore[misc]
         session.decided = decided
         decided.everything = params["reporter"] != "console"
         decided.complete = decided.everything or bool(decided.selection.others) or not words
-        exit_code = self._run_stale(decided, params, [] if not words else decided.tasks())
+        exit_code = self._run_stale(decided, params, decided.tasks() if words else None)
         write_index(session, decided, index, default, _dodo_modules(session.checkout.root))
         return exit_code
 
-    def _run_stale(self, decided: Any, params: Any, tasks: list[str]) -> int:
+    def _run_stale(self, decided: Any, params: Any, tasks: list[str] | None) -> int:
         """Have doit run what is stale, and say what is current.
 
         Args:
             decided: what is to be done.
             params: doit's.
-            tasks: of ours; none for all that doit has.
+            tasks: of ours; None for all that doit has.
         """
         from gymbuild.tasks.steps import use_session
 
-        chosen = [*tasks, *decided.selection.others]
+        chosen = [*(tasks or ()), *decided.selection.others]
         quiet = decided.everything or isinstance(params["outfile"], str)
         if not quiet:
             for task in decided.named_current():
                 _say(f"-- {task}")
         self._reporter: Any = None
         result = 0
-        if chosen or not decided.selection.tasks:
+        if chosen or tasks is None:
             from gymbuild.system.workers import Watch
 
             watch = Watch()

@@ -18,7 +18,7 @@ from gymbuild.config.dialect.servers import (
 )
 
 
-class NoAgent(Exception):
+class NoAgentError(Exception):
     """A dataset that no agent, or no single agent, runs; the text says why and names the candidates."""
 
 
@@ -43,7 +43,7 @@ def agent_of(
         the agent's instance name, or None when an environment server fronts several.
 
     Raises:
-        NoAgent: none, several, or a pin or a route that does not fit.
+        NoAgentError: none, several, or a pin or a route that does not fit.
     """
     block = config.get(instance)
     declares = has(block, AGENTS)
@@ -51,7 +51,7 @@ def agent_of(
         return _routed_agent(config, instance, declares, pin, taskset)
     if declares:
         if pin is not None and pin != instance:
-            raise NoAgent(
+            raise NoAgentError(
                 f"`agent` is {pin!r}, but the agent {instance!r} declares the dataset and runs it. Remove `agent`, or "
                 "declare the dataset on the resources server."
             )
@@ -60,18 +60,18 @@ def agent_of(
     named = ", ".join(sorted(candidates)) or "none"
     if pin is not None:
         if pin not in candidates:
-            raise NoAgent(
-                f"`agent` is {pin!r}, which is no agent bound to the resources server {instance!r}. Bound to it: "
+            raise NoAgentError(
+                f"`agent` is {pin!r}, which is not an agent bound to the resources server {instance!r}. Bound to it: "
                 f"{named}."
             )
         return pin
     if not candidates:
-        raise NoAgent(
+        raise NoAgentError(
             f"no agent is bound to the resources server {instance!r} (candidates: none). Set the "
             "`resources_server.name` of an agent to it, or declare the dataset on the agent."
         )
     if len(candidates) > 1:
-        raise NoAgent(
+        raise NoAgentError(
             f"several agents are bound to the resources server {instance!r}: {named}. Choose one with `agent` on "
             "the dataset."
         )
@@ -117,29 +117,31 @@ def _routed_agent(
     route = value(routes, taskset)
     if not isinstance(route, str) or not route:
         known = ", ".join(sorted(map(str, routes))) if isinstance(routes, dict) else "none"
-        raise NoAgent(f"`taskset` is {taskset!r}, which `{ROUTES}` does not route (routed: {known}).")
+        raise NoAgentError(f"`taskset` is {taskset!r}, which `{ROUTES}` does not route (routed: {known}).")
     servers = value(value(config, route), ENVIRONMENTS)
     if not isinstance(servers, dict) or len(servers) != 1:
-        raise NoAgent(f"`{ROUTES}` routes {taskset!r} to {route!r}, which is no environment server.")
+        raise NoAgentError(f"`{ROUTES}` routes {taskset!r} to {route!r}, which is not an environment server.")
     server = next(iter(servers.values()))
     if not isinstance(server, dict):
-        raise NoAgent(f"the environment server {route!r} is no mapping.")
+        raise NoAgentError(f"the environment server {route!r} is not a mapping.")
     names = []
     for key, reference in agent_references(server):
         name = value(reference, "name")
         if not isinstance(name, str) or not has(config.get(name), AGENTS):
-            raise NoAgent(f"the environment server {route!r} names {name!r} as {key}, which is no agent.")
+            raise NoAgentError(
+                f"the environment server {route!r} names {name!r} as {key}, which is not an agent."
+            )
         names.append(name)
     if not names:
-        raise NoAgent(f"the environment server {route!r} names no agent (`agent_server`).")
+        raise NoAgentError(f"the environment server {route!r} names no agent (`agent_server`).")
     if pin is not None:
-        raise NoAgent(
+        raise NoAgentError(
             f"`taskset` {taskset!r} routes to the environment server {route!r}, so `agent` ({pin!r}) cannot be set as "
             "well. Remove `agent`."
         )
     if declares:
         if instance not in names:
-            raise NoAgent(
+            raise NoAgentError(
                 f"`taskset` {taskset!r} routes to {route!r}, which fronts {', '.join(sorted(names))}, not the "
                 f"declaring agent {instance!r}."
             )
@@ -150,7 +152,7 @@ def _routed_agent(
         or value(bound, "name") != instance
         or value(bound, "type", RESOURCES) != RESOURCES
     ):
-        raise NoAgent(
+        raise NoAgentError(
             f"`taskset` {taskset!r} routes to the environment server {route!r}, whose `resources_server` is not "
             f"the declaring server {instance!r}."
         )

@@ -110,7 +110,7 @@ def resolve_configs(
     Raises:
         ConfigError: anything in them that cannot be used.
     """
-    from gymbuild.cache.digests import variable_digest
+    from gymbuild.cache.witness import variable_digest
     from gymbuild.config.declared import PathRules, metadata
     from gymbuild.config.dialect.interpolation import Interpolations
     from gymbuild.config.dialect.merging import copy_plain

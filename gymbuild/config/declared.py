@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.config.agents import NoAgent, agent_of, first_server
+from gymbuild.config.agents import NoAgentError, agent_of, first_server
 from gymbuild.config.datasets import Dataset
 from gymbuild.config.dialect import servers
-from gymbuild.config.dialect.interpolation import Interpolations, Unresolvable
+from gymbuild.config.dialect.interpolation import Interpolations, UnresolvableError
 from gymbuild.config.dialect.merging import MISSING
 from gymbuild.config.dialect.yaml_files import kind_of
 from gymbuild.config.models import FIELDS, BenchmarkDataset, OtherDataset, json_fault, validate_dataset
@@ -167,7 +167,7 @@ def declared_datasets(
             if isinstance(kind, str) and "${" in kind:
                 try:
                     kind = interpolations.resolve((*here, "type"))
-                except (Unresolvable, LookupError):
+                except (UnresolvableError, LookupError):
                     kind = None
             yield Declared(str(name), here, kind, kind == "benchmark" or bool(entry.get("prepare_script")))
 
@@ -256,7 +256,7 @@ class Resolver:
                 continue
             try:
                 plain[name] = self._interpolations.resolve((*declared.path, name))
-            except Unresolvable as error:
+            except UnresolvableError as error:
                 raise ConfigError(
                     f"found {kind_of(entry[name])}, which cannot be resolved: {error}. A dataset's own fields must "
                     "have values.",
@@ -279,7 +279,7 @@ class Resolver:
             if found is not None:
                 try:
                     found = self._interpolations.resolve((ARGUMENTS,))
-                except Unresolvable as error:
+                except UnresolvableError as error:
                     raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=ARGUMENTS) from None
             if found is not None and not isinstance(found, dict):
                 raise ConfigError(
@@ -304,7 +304,7 @@ class Resolver:
                 taskset=model.taskset,
                 interpolations=self._interpolations,
             )
-        except NoAgent as error:
+        except NoAgentError as error:
             if model.prepare_script is None:
                 return None
             field = "taskset" if model.taskset is not None else "agent"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gymbuild.cache.digests import variable_digest
-from gymbuild.cache.witness import Signature, Witness, signature
+from gymbuild.cache.witness import Signature, Witness, signature, variable_digest
 from gymbuild.config.datasets import Benchmark, Dataset
 from gymbuild.config.declared import (
     PathRules,

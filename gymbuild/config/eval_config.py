@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from gymbuild.config.catalog import load_catalog, resolve_configs
 from gymbuild.config.declared import dotted
-from gymbuild.config.dialect.interpolation import Interpolations, TooMuch, Unresolvable
+from gymbuild.config.dialect.interpolation import Interpolations, TooMuchError, UnresolvableError
 from gymbuild.config.dialect.merging import MOST_VALUES, too_many_values
 from gymbuild.config.dialect.yaml_files import FLOAT_PATTERN
 from gymbuild.system.errors import ConfigError, UsageError
@@ -126,9 +126,9 @@ def render(config: dict[Any, Any], *, file: str | None = None) -> dict[Any, Any]
         interpolations.variables.clear()
         try:
             found = interpolations.resolve(path)
-        except TooMuch as error:
+        except TooMuchError as error:
             raise ConfigError(f"it cannot be resolved: {error}.", file=file, key=dotted(path)) from None
-        except (Unresolvable, LookupError):
+        except (UnresolvableError, LookupError):
             return _masked(value, long)
         read = interpolations.variables
         # whatever way it came here, and whatever was made of it; a default is written in the config for all to read

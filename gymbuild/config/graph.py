@@ -147,7 +147,7 @@ class RecordedGraph:
 def graph_record(graph: Graph, benchmark_kind: str) -> dict[str, Any] | None:
     """What `RecordedGraph` reads, without the token; None when the graph has a problem that is not to be kept.
 
-    That is one that is no config's, or one that other users do not have.
+    That is one that is not a config's, or one that other users do not have.
 
     Args:
         graph: made from the configs.

@@ -43,7 +43,7 @@ def prepared_split_check(path: str | os.PathLike[str], split: str, directory: st
         directory: where prepared files are put; what is there is listed.
 
     Raises:
-        UsageError: the file is not there, or is no regular file.
+        UsageError: the file is not there, or is not a regular file.
     """
     if os.path.isfile(path):
         return

@@ -71,7 +71,7 @@ def script_metadata(script: str, checkout: Checkout) -> dict[str, Any] | None:
     """The inline metadata (PEP 723) of a script, or None when it has none.
 
     Raises:
-        ConfigError: it has two blocks, or one that is no TOML.
+        ConfigError: it has two blocks, or one that is not TOML.
     """
     try:
         with open(checkout.absolute(script), encoding="utf-8", errors="replace") as file:

@@ -109,7 +109,7 @@ def read_toml(text: str, file: str, what: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{what} is no valid TOML: {error}.", file=file) from None
+        raise ConfigError(f"{what} is not valid TOML: {error}.", file=file) from None
     for table in ("project", "tool"):
         if not isinstance(document.get(table, {}), dict):
             raise ConfigError(f"found {document[table]!r}; `{table}` must be a table.", file=file, key=table)

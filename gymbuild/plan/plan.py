@@ -20,8 +20,8 @@ from typing import Any, Literal, overload
 from gymbuild.plan.digesting import DIGEST_SIZE, MOST_SHOWN, Lines, Rows, Rules, Way
 from gymbuild.plan.prompts import load_prompt
 from gymbuild.plan.provenance import gym_commit, gym_version
-from gymbuild.plan.reading import read_rows
 from gymbuild.plan.rows import kind, lines_of
+from gymbuild.plan.workers import read_rows
 from gymbuild.system.errors import PlanError, SelectionError
 from gymbuild.system.text import clipped, quoted
 
@@ -327,7 +327,7 @@ def read_plan(path: str, name: str | None = None) -> Plan:
         name: what to call it in errors; default `path`.
 
     Raises:
-        PlanError: it cannot be read, or is no plan.
+        PlanError: it cannot be read, or is not a plan.
     """
     name = name or ("standard input" if path == "-" else path)
     try:
@@ -349,12 +349,12 @@ def parse_plan(data: bytes, name: str) -> Plan:
         name: what to call it in errors.
 
     Raises:
-        PlanError: it is no plan.
+        PlanError: it is not a plan.
     """
     try:
         return _plan_of(data)
     except _NoPlanError as error:
-        raise PlanError(f"{name}: is no plan: {error}") from None
+        raise PlanError(f"{name}: is not a plan: {error}") from None
 
 
 class _NoPlanError(Exception):

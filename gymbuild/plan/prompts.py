@@ -61,7 +61,7 @@ def load_prompt(path: str) -> Prompt:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark is not None else path
         raise PlanError(
-            f"{place}: the prompt template is no YAML ({getattr(error, 'problem', None) or error})"
+            f"{place}: the prompt template is not YAML ({getattr(error, 'problem', None) or error})"
         ) from None
     if not isinstance(data, dict):
         raise PlanError(f"{path}: a prompt template must be a mapping with `user` and, if wanted, `system`")
@@ -121,7 +121,7 @@ def fill(prompt: Prompt, row: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         MissingFieldError: the row lacks a field of the template.
         FilledAlreadyError: the row has an input already.
-        RowError: `responses_create_params` is no object, or a field's value does not fit the template's format.
+        RowError: `responses_create_params` is not an object, or a field's value does not fit the template's format.
     """
     params = filled_params(prompt, row)
     return {**row, "responses_create_params": params}

@@ -1,45 +1,17 @@
-"""Reading a prepared file in one pass: whole lines, some hundred at a time, in one process or several."""
+"""Reading a prepared file in one pass: whole lines, some hundred at a time."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from io import BufferedReader
 
-from gymbuild.plan.digesting import Digester, Rows, Rules, Way, digester
-from gymbuild.plan.rows import BOM, unreadable
+from gymbuild.plan.digesting import Digester, Rows
+from gymbuild.plan.rows import BOM
 
 BLOCK = 1 << 18
 """Bytes read at a time, and the rest of the last line."""
 PART = 8 << 20
 """Bytes of the file that a process is given at a time."""
-LEAST_FOR_PROCESSES = 24 << 20
-"""Bytes below which starting processes costs more than it saves."""
-
-
-def read_rows(jsonl: str, rules: Rules, *, processes: int = 1, way: Way | None = None) -> Rows:
-    """The ids and digests of all rows of a prepared file.
-
-    Args:
-        jsonl: the file.
-        rules: prompt template and the rule for ids.
-        processes: how many processes work at once; 0 decides by the file's size and the machine.
-        way: see `digester`.
-
-    Raises:
-        PlanError: the file cannot be read.
-    """
-    try:
-        size = os.stat(jsonl).st_size
-        if not processes:
-            processes = _processors() if size >= LEAST_FOR_PROCESSES else 1
-        if processes > 1 and size > PART:
-            from gymbuild.plan.workers import read_in_processes
-
-            return read_in_processes(jsonl, size, rules, min(processes, -(-size // PART)), way)
-        return read_part(jsonl, 0, size, digester(rules, way))
-    except OSError as error:
-        raise unreadable(jsonl, error) from None
 
 
 def read_part(jsonl: str, start: int, end: int, digest: Digester) -> Rows:
@@ -99,10 +71,3 @@ def _line_start(file: BufferedReader, offset: int) -> int:
         return 0
     file.seek(offset - 1)
     return offset - 1 + len(file.readline())
-
-
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1

@@ -18,7 +18,7 @@ from gymbuild.system.permissions import sentence
 ID_KEYS = ("task_id", "problem_id", "instance_id")
 """Where a row's own id is looked for; the first that is not null counts."""
 BOOKKEEPING = frozenset(("agent_ref", "task_source", "skills_ref"))
-"""Top-level fields that are no part of the task input, as is every one that begins with `_ng_`."""
+"""Top-level fields that are not part of the task input, as is every one that begins with `_ng_`."""
 BOOKKEEPING_PREFIX = "_ng_"
 CONTENT_ID_DIGITS = 16
 DEEPEST = 500
@@ -93,7 +93,7 @@ def parse_row(line: bytes) -> dict[str, Any]:
         line: its bytes.
 
     Raises:
-        RowError: it is no UTF-8, no JSON, or no object.
+        RowError: it is not UTF-8, not JSON, or not an object.
     """
     try:
         text = line.decode("utf-8")
@@ -167,7 +167,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def is_bookkeeping(key: str) -> bool:
-    """Whether a top-level field is no part of the task input."""
+    """Whether a top-level field is not part of the task input."""
     return key in BOOKKEEPING or key.startswith(BOOKKEEPING_PREFIX)
 
 

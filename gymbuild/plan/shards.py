@@ -51,7 +51,7 @@ def split(
         earlier: the shards of an earlier split into as many, whose tasks stay in their shards.
 
     Raises:
-        UsageError: `of` is no number of shards that a job array has, or `earlier` has another number of them.
+        UsageError: `of` is not a number of shards that a job array has, or `earlier` has another number of them.
         PlanError: the size of a task is not known, or a task is in two earlier shards.
     """
     if of < 1:

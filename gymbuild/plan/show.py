@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gymbuild.plan import rows
 from gymbuild.plan.digesting import Rules
 from gymbuild.plan.prompts import Prompt, fill
-from gymbuild.plan.reading import read_rows
+from gymbuild.plan.workers import read_rows
 from gymbuild.system.errors import PlanError
 from gymbuild.system.text import clipped, id_text, visible
 

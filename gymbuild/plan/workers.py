@@ -21,8 +21,36 @@ from typing import Any, BinaryIO
 from gymbuild.plan.digesting import Lines, Rows, Rules, Way, digester
 from gymbuild.plan.prompts import Prompt
 from gymbuild.plan.reading import PART, read_part
+from gymbuild.plan.rows import unreadable
 
 _START = "import sys; sys.path[:] = {path!r}; from gymbuild.plan.workers import main; main()"
+
+
+LEAST_FOR_PROCESSES = 24 << 20
+"""Bytes below which starting processes costs more than it saves."""
+
+
+def read_rows(jsonl: str, rules: Rules, *, processes: int = 1, way: Way | None = None) -> Rows:
+    """The ids and digests of all rows of a prepared file.
+
+    Args:
+        jsonl: the file.
+        rules: prompt template and the rule for ids.
+        processes: how many processes work at once; 0 decides by the file's size and the machine.
+        way: see `digester`.
+
+    Raises:
+        PlanError: the file cannot be read.
+    """
+    try:
+        size = os.stat(jsonl).st_size
+        if not processes:
+            processes = _processors() if size >= LEAST_FOR_PROCESSES else 1
+        if processes > 1 and size > PART:
+            return read_in_processes(jsonl, size, rules, min(processes, -(-size // PART)), way)
+        return read_part(jsonl, 0, size, digester(rules, way))
+    except OSError as error:
+        raise unreadable(jsonl, error) from None
 
 
 def read_in_processes(
@@ -234,3 +262,10 @@ def main() -> None:
         except OSError as error:
             answer = (error.errno, error.strerror)
         _write(answers, marshal.dumps(answer))
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

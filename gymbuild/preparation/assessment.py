@@ -160,7 +160,7 @@ class Assessor:
         return None
 
     def output_digest(self, path: str) -> str | None:
-        """The digest of an output; None for a symlink or a folder, which is no file that a script has written."""
+        """The digest of an output; None for a symlink or a folder, which is not a file that a script has written."""
         if os.path.islink(self.checkout.absolute(path)):
             return None
         return self.digests.get(path)

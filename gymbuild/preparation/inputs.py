@@ -6,9 +6,9 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 
-from gymbuild.cache.digests import DigestCache, digest_bytes, digest_json, listing_digest, variable_digest
+from gymbuild.cache.digests import DigestCache, digest_bytes, digest_json, listing_digest
 from gymbuild.cache.store import Action, Input
-from gymbuild.cache.witness import signature
+from gymbuild.cache.witness import signature, variable_digest
 from gymbuild.config.datasets import Dataset
 from gymbuild.config.graph import Preparation
 from gymbuild.environments import Environment

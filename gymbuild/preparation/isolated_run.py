@@ -64,7 +64,7 @@ class IsolatedRun:
     script_root: str = "."
     """The root that the script is of, which its imports begin at: relative to the checkout when inside it."""
     excluded: tuple[str, ...] = ()
-    """Paths, relative to the checkout or absolute, that are no inputs, with all that is below them: the folder of
+    """Paths, relative to the checkout or absolute, that are not inputs, with all that is below them: the folder of
     environments, where it is inside the checkout. The environment that the script runs in need not be named."""
 
 

@@ -246,7 +246,7 @@ def _is_there(path: str) -> bool:
     """Whether anything is at `path`.
 
     Raises:
-        OSError: this user may not look: that is no answer.
+        OSError: this user may not look: that is not an answer.
     """
     try:
         os.lstat(path)

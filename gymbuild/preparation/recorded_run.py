@@ -22,6 +22,7 @@ from gymbuild.preparation.scripts import Say, Scripts
 from gymbuild.preparation.siblings import Siblings
 from gymbuild.system.errors import PreparationFailedError, UsageError
 from gymbuild.system.permissions import sentence
+from gymbuild.system.processes import interrupts_wait
 
 
 class RecordedRun:
@@ -72,9 +73,10 @@ class RecordedRun:
             action = self._make(call, siblings)
             self._assessor.finish(preparation, action)
         except BaseException:
-            with contextlib.suppress(Exception):
-                siblings.put_back()
-            self._roll_back()
+            with interrupts_wait():
+                with contextlib.suppress(Exception):
+                    siblings.put_back()
+                self._roll_back()
             raise
         return action
 
@@ -162,7 +164,7 @@ class RecordedRun:
             or os.path.islink(previous)
         ):
             return False
-        # what gymbuild made is no file of people's: the script has to make it anew
+        # what gymbuild made is not a file of people's: the script has to make it anew
         digest = self._assessor.digests.get(previous)
         return digest is not None and not self._assessor.store.has(digest)
 

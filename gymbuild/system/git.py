@@ -57,7 +57,7 @@ def answer(folder: str, *words: str) -> bytes | None:
 def commit_of(folder: str) -> str | None:
     """The commit of the work tree whose top the folder is, `-dirty` appended when a tracked file differs.
 
-    None when the folder is no such top: the commit of a repository around it would change with files that have
+    None when the folder is not such a top: the commit of a repository around it would change with files that have
     nothing to do with it.
 
     Args:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
@@ -270,3 +270,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """While it is entered, Ctrl-C and SIGTERM wait: what puts files back is not to be cut off by a second one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

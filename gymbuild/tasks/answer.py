@@ -65,11 +65,15 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
             tasks[task_named] = True
     if not index.graph_holds():
         return False
-    for task in list(tasks):
+    left = list(tasks)
+    while left:
         # what a task is made from by another step counts as asked for; what that was made from does not
+        task = left.pop()
         for source in index.sources(task):
-            if _group(source) != _group(task):
-                tasks[source] = tasks.get(source, False) or tasks[task]
+            asked = tasks.get(source) or tasks[task]
+            if _group(source) != _group(task) and tasks.get(source) != asked:
+                tasks[source] = asked
+                left.append(source)
     for task in [task for task in tasks if not index.is_current(task)]:
         # of those that a group swept up, some cannot be built, which is proved as well
         obstacle = next((other for other in (task, *index.sources(task)) if index.problems(other)), None)

@@ -10,9 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gymbuild.cache.digests import digest_json, variable_digest
+from gymbuild.cache.digests import digest_json
 from gymbuild.cache.index import CONFIGS, Index, config_names, index_bytes, index_path, maker, read_index
-from gymbuild.cache.witness import Signature, Variables, Witness, pack, signature, wait_until_not_racy
+from gymbuild.cache.witness import (
+    Signature,
+    Variables,
+    Witness,
+    pack,
+    signature,
+    variable_digest,
+    wait_until_not_racy,
+)
 from gymbuild.config.graph import graph_record
 from gymbuild.config.session import Session
 from gymbuild.config.step import Observed, group_of

@@ -28,7 +28,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
     def build(benchmark: str, version: str = f"{sys.version_info.major}.{sys.version_info.minor}") -> Path:
         python = find_python(version)
         if python is None:
-            pytest.skip(f"There is no Python {version} on this machine.")
+            pytest.skip(f"There is not a Python {version} on this machine.")
         key = benchmark, version
         if key not in built:
             built[key] = benchmark_environment(folder / f"{benchmark}-{version}", benchmark, python)

@@ -96,7 +96,7 @@ def test_a_kept_plan_that_is_none_or_is_written_otherwise_is_a_difference(kept: 
     plan = json.loads(kept.path("plans/beta.json").read_text())
     kept.path("plans/beta.json").write_text(json.dumps(plan))
     said = kept.run("check", code=1)
-    assert "plans/alpha.json: is no plan" in said
+    assert "plans/alpha.json: is not a plan" in said
     assert "plans/beta.json: has the same tasks, but is not written as gymbuild writes it" in said
     kept.run("check", "--update")
     kept.run("check")

@@ -224,7 +224,7 @@ def test_configs_that_cannot_be_read_do_not_matter(changed: Project) -> None:
     [
         (("nothing-there", "old.json"), "is not a plan file, a folder of plans or a git revision"),
         (("--output=x", "old.json"), "option --output not recognized"),
-        (("old.json", "broken.json"), "broken.json: is no plan"),
+        (("old.json", "broken.json"), "broken.json: is not a plan"),
         (("old.json", "empty"), "has none of that benchmark"),
         ((), "name what to compare"),
         (("",), "an empty word"),

@@ -1,4 +1,4 @@
-"""`eval-config` and `check-split`, suites and datasets that are no benchmarks, through the command line."""
+"""`eval-config` and `check-split`, suites and datasets that are not benchmarks, through the command line."""
 
 from __future__ import annotations
 

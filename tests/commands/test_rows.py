@@ -126,7 +126,7 @@ def test_rows_cannot_drive_a_terminal(project: Project) -> None:
         (("alfa",), "The nearest are alpha"),
         (("alpha", "t9"), "alpha has no task 't9'"),
         (("kept.json", "t9"), "the nearest are 't"),
-        (("benchmarks/alpha/config.yaml",), "is no plan"),
+        (("benchmarks/alpha/config.yaml",), "is not a plan"),
     ],
 )
 def test_what_is_not_there_is_a_usage_error(planned: Project, words: tuple[str, ...], text: str) -> None:

@@ -64,7 +64,7 @@ class TestAgent:
     def test_a_wrong_pick_is_an_error_naming_the_candidates(self, configs: Configs) -> None:
         pinned = {**DATASET, "agent": "c"}
         with pytest.raises(
-            ConfigError, match=r"`agent` is 'c', which is no agent bound to .*Bound to it: a, b"
+            ConfigError, match=r"`agent` is 'c', which is not an agent bound to .*Bound to it: a, b"
         ):
             agent_of(configs, rs=resources(datasets=[pinned]), a=agent(), b=agent())
         with pytest.raises(ConfigError, match="but the agent 'a' declares the dataset and runs it"):
@@ -105,8 +105,8 @@ class TestTaskset:
         [
             (None, environment("a", "rs"), "`environment_server_routes` does not route"),
             ({"other": "env"}, environment("a", "rs"), "does not route \\(routed: other\\)"),
-            ({"ts": "nowhere"}, environment("a", "rs"), "'nowhere', which is no environment server"),
-            ({"ts": "rs"}, environment("a", "rs"), "'rs', which is no environment server"),
+            ({"ts": "nowhere"}, environment("a", "rs"), "'nowhere', which is not an environment server"),
+            ({"ts": "rs"}, environment("a", "rs"), "'rs', which is not an environment server"),
             ({"ts": "env"}, environment("a"), "whose `resources_server` is not the declaring server 'rs'"),
             (
                 {"ts": "env"},

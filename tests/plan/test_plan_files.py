@@ -63,7 +63,7 @@ def test_a_plan_that_was_read_is_written_as_it_was() -> None:
 def test_what_is_wrong_with_a_plan_is_said(change: dict[str, Any], text: str) -> None:
     with pytest.raises(PlanError) as caught:
         parse_plan(json.dumps({**PLAN, **change}).encode(), "plan.json")
-    assert str(caught.value).startswith("plan.json: is no plan: ")
+    assert str(caught.value).startswith("plan.json: is not a plan: ")
     assert text in str(caught.value)
 
 

@@ -29,7 +29,7 @@ def template(folder: Path, text: str) -> str:
         ("user: [a]", "user: must be text"),
         ("user: x\nsystem: 3", "system: must be text"),
         ("- a", "must be a mapping"),
-        ("user: 'a\nx: b: c", "is no YAML"),
+        ("user: 'a\nx: b: c", "is not YAML"),
     ],
 )
 def test_a_template_that_cannot_be_used_is_an_error_for_the_reader(

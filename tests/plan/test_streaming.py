@@ -21,8 +21,8 @@ from gymbuild.plan import reading, workers
 from gymbuild.plan.digesting import Rows, Rules, digester
 from gymbuild.plan.plan import Plan, Tasks, build_plan
 from gymbuild.plan.prompts import Prompt
-from gymbuild.plan.reading import read_part, read_rows, whole_lines
-from gymbuild.plan.workers import read_in_processes
+from gymbuild.plan.reading import read_part, whole_lines
+from gymbuild.plan.workers import read_in_processes, read_rows
 from gymbuild.system.errors import PlanError
 
 SOME = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

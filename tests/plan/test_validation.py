@@ -52,10 +52,10 @@ ROWS: list[tuple[str, str | bytes, dict[str, list[int | None]]]] = [
     ("a lone surrogate", '{"x": "\\ud800", ' + WITH_INPUT + "}", {"no_canonical_form": [1]}),
     ("materialized", '{"task_input": {}, ' + WITH_INPUT + "}", {"materialized": [1]}),
     ("an id twice", f"{GOOD}\n{GOOD}\n{GOOD}", {"duplicate_id": [2, 3]}),
-    ("params that are no object", '{"responses_create_params": []}', {"params": [1]}),
+    ("params that are not object", '{"responses_create_params": []}', {"params": [1]}),
     ("no input", '{"task_id": 1}\n{"responses_create_params": {"input": null}}', {"no_input": [1, 2]}),
     (
-        "metadata that are no object",
+        "metadata that are not object",
         '{"verifier_metadata": [], ' + WITH_INPUT + '}\n{"verifier_metadata": null, ' + WITH_INPUT + "}",
         {"verifier_metadata": [1]},
     ),

@@ -34,7 +34,7 @@ class Case:
     present: dict[str, str] = field(default_factory=dict)
     listed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
-    """Paths that are no input of any kind."""
+    """Paths that are not input of any kind."""
     outputs: tuple[str, ...] = ()
     venv: bool = False
     """Runs in a virtual environment at `.venv` in the checkout."""

@@ -35,7 +35,7 @@ NOTHING: Any = object()
 """What `Interpolations.plain` gives where there is nothing that it can tell."""
 
 
-class Unresolvable(Exception):
+class UnresolvableError(Exception):
     """An interpolation that leads to nothing; the text says why."""
 
 
@@ -50,7 +50,7 @@ def has_interpolation(value: Any) -> bool:
     return False
 
 
-class TooMuch(Unresolvable):
+class TooMuchError(UnresolvableError):
     """A config with more interpolations than are resolved; a single value with too many is only unresolvable."""
 
 
@@ -143,8 +143,8 @@ class Interpolations:
 
         Raises:
             LookupError: nothing is there.
-            Unresolvable: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
-                not set; `TooMuch` when it is the config that holds too many.
+            UnresolvableError: an interpolation in it leads nowhere, to `???`, to itself, or to a variable that is
+                not set; `TooMuchError` when it is the config that holds too many.
         """
         value = self.walk(path)
         if isinstance(value, str):
@@ -164,9 +164,9 @@ class Interpolations:
                     node = node[part]
                 return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
             except RecursionError:
-                raise Unresolvable("it leads to itself") from None
+                raise UnresolvableError("it leads to itself") from None
             except (OmegaConfBaseException, ValueError, TypeError, AttributeError, LookupError) as error:
-                raise Unresolvable(_reason(error)) from None
+                raise UnresolvableError(_reason(error)) from None
 
     def _nodes(self, top: Any) -> Any:
         """OmegaConf's nodes of the config: of all of it if it is small, else of what can matter for one key."""
@@ -185,7 +185,7 @@ class Interpolations:
                 part = {key: item for key, item in self._config.items() if key in keys}
             self._nodes_left -= count_values(part, self._nodes_left)
             if self._nodes_left < 0:
-                raise TooMuch(f"more than {self._most_nodes:,} values of the config matter for it")
+                raise TooMuchError(f"more than {self._most_nodes:,} values of the config matter for it")
             found = self._by_keys[keys] = OmegaConf.create(part)
         self._by_top[top] = found
         return found
@@ -230,13 +230,13 @@ class Interpolations:
         """Refuse interpolations that repeat one another into a text of gigabytes, or that go in a circle."""
         self._left -= 1
         if self._left < 0:
-            raise TooMuch(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
+            raise TooMuchError(f"the config holds more than {_MOST_INTERPOLATIONS:,} interpolations")
         try:
             total = self._count(value, 0)
         except RecursionError:
-            raise Unresolvable("it leads to itself") from None
+            raise UnresolvableError("it leads to itself") from None
         if total > _MOST_CHARACTERS:
-            raise Unresolvable(
+            raise UnresolvableError(
                 f"it expands to more than {_MOST_CHARACTERS:,} characters, or leads through too many interpolations"
             )
         self._left -= max(0, total // _COST - 1)
@@ -254,7 +254,7 @@ class Interpolations:
         if known is not None:
             return known
         if depth > 2 * _MOST_STEPS:
-            raise Unresolvable("it leads to itself, or through too many others")
+            raise UnresolvableError("it leads to itself, or through too many others")
         # while it is being counted: what leads to itself adds nothing more, OmegaConf refuses it later
         self._sizes[id(item)] = len(item) if isinstance(item, str) else 0
         try:

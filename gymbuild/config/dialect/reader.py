@@ -10,7 +10,7 @@ from typing import Any
 from gymbuild.cache.witness import Signature, is_racy, signature
 from gymbuild.config.dialect import servers
 from gymbuild.config.dialect.directives import apply_directives, leftovers
-from gymbuild.config.dialect.interpolation import Interpolations, Unresolvable, has_interpolation
+from gymbuild.config.dialect.interpolation import Interpolations, UnresolvableError, has_interpolation
 from gymbuild.config.dialect.merging import MISSING, MOST_VALUES, merge
 from gymbuild.config.dialect.yaml_files import check_values, count_values, kind_of, parse, read_bytes
 from gymbuild.system.errors import ConfigError
@@ -130,7 +130,7 @@ class ConfigReader:
         """The mapping that a config file holds.
 
         Raises:
-            ConfigError: it cannot be read, or is no mapping.
+            ConfigError: it cannot be read, or is not a mapping.
         """
         known = self._parsed.get(path)
         if known is None:
@@ -327,7 +327,7 @@ def includes_of(file: ConfigFile, trace: Trace) -> list[str]:
     """The entries of a config's own `config_paths`.
 
     Raises:
-        ConfigError: it is no list of paths.
+        ConfigError: it is not a list of paths.
     """
     entries = file.data.get(INCLUDES)
     if isinstance(entries, str) and "${" in entries:
@@ -342,7 +342,7 @@ def includes_of(file: ConfigFile, trace: Trace) -> list[str]:
         interpolations = Interpolations(file.data)
         try:
             entries = interpolations.resolve([INCLUDES])
-        except Unresolvable as error:
+        except UnresolvableError as error:
             raise ConfigError(f"it cannot be resolved: {error}.", file=file.shown, key=INCLUDES) from None
         finally:
             trace.variables |= interpolations.variables

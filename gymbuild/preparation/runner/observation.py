@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SETTINGS_FILE = "observe"
-"""In the run's folder: checkout, the folder, script, then path prefixes that are no inputs; NUL between them."""
+"""In the run's folder: checkout, the folder, script, then path prefixes that are not inputs; NUL between them."""
 
 
 def observe(root: str, folder: str, script_root: str, script: str, excluded: Iterable[str]) -> Recorder:
@@ -26,7 +26,7 @@ def observe(root: str, folder: str, script_root: str, script: str, excluded: Ite
         folder: the run's folder; holds the `hook` folder.
         script_root: the root that the script is of: the checkout or another one, real path.
         script: the prepare script, relative to that root.
-        excluded: absolute path prefixes that are no inputs.
+        excluded: absolute path prefixes that are not inputs.
     """
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     outside = [path for path in prefixes if not (root + "/").startswith(path.rstrip("/") + "/")]

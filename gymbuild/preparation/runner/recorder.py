@@ -31,7 +31,7 @@ class Recorder:
     Args:
         root: the checkout, real path.
         folder: the run's folder.
-        excluded: absolute path prefixes that are no inputs (the environment's own files).
+        excluded: absolute path prefixes that are not inputs (the environment's own files).
         script_root: the root that the script is of; outside the checkout it is observed as well.
     """
 

@@ -1,0 +1,3 @@
+"""The version of gymbuild."""
+
+__version__ = "0.1.0"
