@@ -7,12 +7,12 @@ import os
 from gymbuild.cache.digests import DigestCache, digest_json
 from gymbuild.config.datasets import Dataset
 from gymbuild.environments.environment import Environment
+from gymbuild.environments.installed import installed
 from gymbuild.environments.interpreters import (
     Interpreter,
     NoInterpreterError,
     checkout_interpreter,
     fitting_interpreter,
-    installed,
     search_variables,
     witness_paths,
 )

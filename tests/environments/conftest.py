@@ -19,7 +19,9 @@ import pytest
 from gymbuild.cache.database import database
 from gymbuild.cache.digests import DigestCache
 from gymbuild.config.datasets import Dataset
-from gymbuild.environments import Environment, build_environment, environment_for
+from gymbuild.environments.build import build_environment
+from gymbuild.environments.choice import environment_for
+from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.uv import uv_binary
 from gymbuild.system.paths import Checkout

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gymbuild.cache.witness import Witness, holds, signature, wait_until_not_racy
-from gymbuild.environments import Environment, environment_paths
+from gymbuild.environments.choice import environment_paths
+from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.locked import requirement_lines
 from gymbuild.system.errors import ConfigError, UsageError
@@ -70,7 +71,7 @@ def test_metadata_without_its_lock_is_an_error_that_names_the_command(place: Pla
 
 def test_metadata_that_is_no_toml_is_an_error_that_names_the_script(place: Place) -> None:
     dataset = place.benchmark("x", "# /// script\n# dependencies = [\n# ///\n")
-    with pytest.raises(ConfigError, match=r"benchmarks/x/prepare\.py: .*no valid TOML"):
+    with pytest.raises(ConfigError, match=r"benchmarks/x/prepare\.py: .*not valid TOML"):
         place.environment(dataset)
 
 
@@ -344,7 +345,7 @@ def test_choosing_imports_nothing_that_is_heavy(place: Place) -> None:
     code = (
         "import sys\n"
         "from gymbuild.cache.database import database\n"
-        "from gymbuild.environments import environment_for, environment_paths\n"
+        "from gymbuild.environments.choice import environment_for, environment_paths\n"
         "from gymbuild.config.datasets import Dataset; from gymbuild.cache.digests import DigestCache\n"
         "from gymbuild.system.paths import Checkout\n"
         f"d = Dataset(**{dataclasses.asdict(place.benchmark('x'))!r})\n"
