@@ -273,7 +273,7 @@ def test_a_local_file_stands_in_for_the_hub(
         ([{"id": 1, "answer": "5"}], "row 1: no `problem`, `solution`, `url`, `year`."),
         ([RECORDS[0], RECORDS[0]], "has several rows with one `id`."),
         ([], "has no rows."),
-        ([RECORDS[0], [1]], "line 2: this is not a JSON object."),
+        ([RECORDS[0], [1]], "line 2: this is no JSON object."),
     ],
 )
 def test_a_source_that_is_no_such_dataset_is_an_error_that_says_where(

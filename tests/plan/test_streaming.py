@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gymbuild.plan import plan as plans
-from gymbuild.plan import reading, workers
+from gymbuild.plan import workers
 from gymbuild.plan.digesting import Rows, Rules, digester
 from gymbuild.plan.plan import Plan, Tasks, build_plan
 from gymbuild.plan.prompts import Prompt
@@ -149,7 +149,7 @@ def test_a_plan_is_the_same_from_several_processes(tmp_path: Path, monkeypatch: 
         used.append(arguments)
         return real(*arguments, part=4096)
 
-    monkeypatch.setattr(reading, "PART", 4096)
+    monkeypatch.setattr(workers, "PART", 4096)
     monkeypatch.setattr(workers, "read_in_processes", small_parts)
     assert make(2) == alone
     assert used
@@ -201,7 +201,7 @@ def test_a_file_that_is_gone_is_an_error_for_the_reader(
     path = rows_file(tmp_path, 100)
     with pytest.raises(PlanError, match=r"missing\.jsonl: the prepared file cannot be read: No such file"):
         read_rows(str(tmp_path / "missing.jsonl"), Rules())
-    monkeypatch.setattr(reading, "PART", 1000)
+    monkeypatch.setattr(workers, "PART", 1000)
     real = os.stat
 
     def then_gone(name: Any, *arguments: Any, **options: Any) -> os.stat_result:
@@ -210,7 +210,7 @@ def test_a_file_that_is_gone_is_an_error_for_the_reader(
             os.rename(path, path + ".moved")
         return status
 
-    monkeypatch.setattr(reading.os, "stat", then_gone)
+    monkeypatch.setattr(workers.os, "stat", then_gone)
     with pytest.raises(PlanError, match=r"rows\.jsonl: the prepared file cannot be read: No such file"):
         read_rows(path, Rules(), processes=2)
 

@@ -1,6 +1,0 @@
-source: str
-
-def start_look(root: bytes, /) -> object: ...
-def differences(
-    look: object, paths: bytes, signatures: bytes, most: int, first: int, last: int, /
-) -> list[int]: ...
