@@ -53,7 +53,6 @@ def environment_for(dataset: Dataset, checkout: Checkout, *, python: str | None 
         kind=recipe.kind,
         lock=recipe.lock,
         python=interpreter.path if recipe.kind == "interpreter" else None,
-        request=request,
         title=title,
         inputs=recipe.inputs,
         editable=recipe.editable,
