@@ -135,7 +135,7 @@ def _script_problem(session: Session, entry: Entry, task: str | None) -> str:
 
 
 def _environment(session: Session, task: str | None) -> Iterable[Fact]:
-    from gymbuild.environments import is_built
+    from gymbuild.environments.build import is_built
     from gymbuild.system.errors import GymbuildError
 
     if task is None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gymbuild.cache.digests import digest_bytes
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.failure import build_failure
-from gymbuild.environments.uv import plain_variables, run_uv, uv_variables
+from gymbuild.environments.uv import plain_variables, run_uv
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
-from gymbuild.system.files import write_atomically
+from gymbuild.system.files import remove, write_atomically
 from gymbuild.system.locks import lock_file
 from gymbuild.system.paths import Checkout
 from gymbuild.system.permissions import DENIED, sentence
+from gymbuild.system.processes import run
 
 MARKER = "gymbuild.json"
 """Written last into a venv: one without it was never finished."""
@@ -108,8 +107,8 @@ def build_environment(
             if is_built(env, checkout, venv_dir=venv_dir) and _runs(python, env.version):
                 return python
             report(f"building {env.title}")
-            _throw_away(venv)
-            _build(env, checkout, module, venv, offline, list(descriptors or ()))
+            _remove(venv)
+            _build(env, checkout, module, venv, offline, descriptors or ())
             if not _runs(python, env.version):
                 raise PreparationFailedError(
                     module,
@@ -125,78 +124,39 @@ def build_environment(
     return python
 
 
-def uv_commands(env: Environment, venv: str) -> list[tuple[list[str], dict[str, str]]]:
-    """The runs of uv that build an environment: arguments and the variables that each needs besides.
-
-    All of them run in the checkout.
-    """
-    python = os.path.join(venv, "bin", "python")
-    make: tuple[list[str], dict[str, str]] = (
-        ["venv", "--no-project", "--no-progress", "--quiet", "--python", env.interpreter, venv],
-        {},
-    )
-    folder = os.path.dirname(env.script) or "."
+def _uv_commands(env: Environment, venv: str) -> list[tuple[list[str], dict[str, str]]]:
+    """The runs of uv that build an environment, all in the checkout: arguments, and variables that each needs."""
+    new = ["venv", "--no-project", "--no-progress", "--quiet", "--python", env.interpreter, venv]
+    inside = ["--no-progress", "--python", os.path.join(venv, "bin", "python")]
+    beside = ["--locked", "--no-progress", "--python", env.interpreter]
+    variables = {}
     match env.kind:
         case "project":
-            return [
-                make,
-                (
-                    ["sync", "--locked", "--no-progress", "--project", folder, "--python", env.interpreter],
-                    {"UV_PROJECT_ENVIRONMENT": venv},
-                ),
-            ]
+            install = ["sync", "--project", os.path.dirname(env.script) or ".", *beside]
+            variables = {"UV_PROJECT_ENVIRONMENT": venv}
+        case "script":
+            install = ["sync", "--script", env.script, "--active", *beside]
+            variables = {"VIRTUAL_ENV": venv}
         case "requirements":
             assert env.lock is not None
-            return [
-                make,
-                (
-                    [
-                        "pip",
-                        "sync",
-                        "--require-hashes",
-                        "--allow-empty-requirements",
-                        "--no-progress",
-                        "--python",
-                        python,
-                        env.lock,
-                    ],
-                    {},
-                ),
-            ]
-        case "script":
-            return [
-                make,
-                (
-                    [
-                        "sync",
-                        "--script",
-                        env.script,
-                        "--locked",
-                        "--active",
-                        "--no-progress",
-                        "--python",
-                        env.interpreter,
-                    ],
-                    {"VIRTUAL_ENV": venv},
-                ),
-            ]
+            install = ["pip", "sync", "--require-hashes", "--allow-empty-requirements", *inside, env.lock]
         case "dependencies":
-            return [make, (["pip", "install", "--no-progress", "--python", python, *env.words], {})]
+            install = ["pip", "install", *inside, *env.words]
         case "interpreter":
             return []
+    return [(new, {}), (install, variables)]
 
 
 def _build(
-    env: Environment, checkout: Checkout, module: str, venv: str, offline: bool, descriptors: list[int]
+    env: Environment, checkout: Checkout, module: str, venv: str, offline: bool, descriptors: Sequence[int]
 ) -> None:
-    for arguments, extra in uv_commands(env, venv):
-        variables = {**uv_variables(), **extra}
+    for arguments, variables in _uv_commands(env, venv):
         if offline:
             variables["UV_OFFLINE"] = "1"
         ended = run_uv(arguments, cwd=checkout.root, variables=variables, keep_open=descriptors)
-        if ended.code:
+        if ended.status:
             with contextlib.suppress(OSError):
-                _throw_away(venv)
+                _remove(venv)
             raise build_failure(env, module, ended, offline)
 
 
@@ -245,26 +205,16 @@ def _distributions(venv: str) -> list[str]:
 
 
 def _runs(python: str, version: str) -> bool:
+    command = [python, "-I", "-S", "-c", "import platform; print(platform.python_version())"]
     try:
-        answer = subprocess.run(
-            [python, "-I", "-S", "-c", "import platform; print(platform.python_version())"],
-            env=plain_variables(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
+        ended = run(command, environment=plain_variables(), errors="nowhere", timeout=60, lifeline="none")
+    except OSError:
         return False
-    return answer.returncode == 0 and answer.stdout.strip() == version
+    return ended.status == 0 and ended.output.decode("utf-8", "replace").strip() == version
 
 
-def _throw_away(venv: str) -> None:
-    # the marker goes first: whatever dies in between, what is left is not taken for a finished venv
+def _remove(venv: str) -> None:
+    # the marker goes first: whatever dies in between, what is left does not count as a finished venv
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(os.path.join(venv, MARKER))
-    if os.path.islink(venv) or os.path.isfile(venv):
-        os.unlink(venv)
-    elif os.path.isdir(venv):
-        shutil.rmtree(venv)
+    remove(venv)

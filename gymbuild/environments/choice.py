@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 
-from gymbuild.cache.digests import DigestCache, digest_json
+from gymbuild.cache.digests import digest_json
 from gymbuild.config.datasets import Dataset
+from gymbuild.environments.distributions import installed
 from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import (
     Interpreter,
     NoInterpreterError,
     checkout_interpreter,
     fitting_interpreter,
-    installed,
     search_variables,
     witness_paths,
 )
-from gymbuild.environments.locked import PROJECT_LOCK, REQUIREMENTS_LOCK, recipe_for
+from gymbuild.environments.lock_files import PROJECT_LOCK, REQUIREMENTS_LOCK, recipe_for
 from gymbuild.environments.recipe import Recipe
 from gymbuild.environments.sources import PROJECT, tree_paths
 from gymbuild.system.errors import ConfigError, UsageError
@@ -25,9 +25,7 @@ from gymbuild.system.paths import Checkout
 _FORMAT = "gymbuild-environment-1"
 
 
-def environment_for(
-    dataset: Dataset, checkout: Checkout, *, python: str | None = None, digests: DigestCache
-) -> Environment:
+def environment_for(dataset: Dataset, checkout: Checkout, *, python: str | None = None) -> Environment:
     """The environment of a dataset's script. Nothing is built.
 
     An interpreter is started, or searched for, only when it was not seen before as it is now.
@@ -36,13 +34,12 @@ def environment_for(
         dataset: one with a prepare script.
         checkout: where its files are.
         python: the setting `python`, a path or a version.
-        digests: the digests of files.
 
     Raises:
         ConfigError: a lock is missing or is none, or no interpreter here fits what a file asks for.
         UsageError: no interpreter here fits the setting `python`.
     """
-    recipe = recipe_for(dataset, checkout, digests)
+    recipe = recipe_for(dataset, checkout)
     request = _request(recipe, python)
     interpreter = _interpreter(recipe, request, checkout)
     assert dataset.prepare_script is not None
@@ -56,7 +53,6 @@ def environment_for(
         kind=recipe.kind,
         lock=recipe.lock,
         python=interpreter.path if recipe.kind == "interpreter" else None,
-        request=request,
         title=title,
         inputs=recipe.inputs,
         editable=recipe.editable,

@@ -100,12 +100,12 @@ def dependencies_recipe(dataset: Dataset, checkout: Checkout) -> Recipe:
                     editable.append(path)
             else:
                 trees.append(path)
-                content.append([path, tree_digest(absolute)])
+                content.append([path, tree_digest(path, checkout)])
         elif not os.path.isfile(absolute):
             raise wrong(value, f"there is no file {path} in the checkout.")
         else:
             inputs.append(path)
-            content.append([path, file_digest(absolute)])
+            content.append([path, file_digest(path, checkout)])
     shown = re.sub(r"://[^@/\s]*@", "://***@", mask(" ".join(words)))
     return Recipe(
         kind="dependencies",

@@ -24,8 +24,6 @@ class Environment:
     """The lock file that decides it, relative to the checkout."""
     python: str | None
     """For `interpreter`: the absolute path of the Python to run."""
-    request: str | None
-    """What chose the interpreter: a requires-python, or the setting `python`; None for the default."""
     title: str
     """For people: what it is made of, and for which Python."""
     inputs: tuple[str, ...]

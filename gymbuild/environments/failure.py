@@ -7,8 +7,9 @@ import re
 import signal
 
 from gymbuild.environments.environment import Environment
-from gymbuild.environments.uv import Ended
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
+from gymbuild.system.masking import mask
+from gymbuild.system.processes import Ended
 
 _LINES = 40
 """How many of uv's last lines an error shows."""
@@ -58,19 +59,18 @@ def may_pass(output: str, offline: bool) -> bool:
 
 def build_failure(env: Environment, module: str, ended: Ended, offline: bool) -> PreparationFailedError:
     """The error for a run of uv that did not end well, with what uv said and what can be done about it."""
-    from gymbuild.system.masking import mask
-
-    if ended.code > 128:
-        name = _signal_name(ended.code - 128)
+    if ended.status < 0:
+        name = _signal_name(-ended.status)
         return PreparationMayPassError(
             module, "environment", f"uv was ended by {name} while it built {env.title}; run again."
         )
     offline = offline or os.environ.get("UV_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-    lines = [line for line in mask(ended.output).strip().splitlines() if not _is_chatter(line)]
+    output = ended.output.decode("utf-8", "replace")
+    lines = [line for line in mask(output).strip().splitlines() if not _is_chatter(line)]
     said = "\n".join("  " + line for line in lines[-_LINES:])
-    passing = may_pass(ended.output, offline)
+    passing = may_pass(output, offline)
     error = PreparationMayPassError if passing else PreparationFailedError
-    remedy = _remedy(env, ended.output, offline, passing)
+    remedy = _remedy(env, output, offline, passing)
     return error(module, "environment", f"{env.title} could not be built. {remedy}\nuv said:\n{said}")
 
 

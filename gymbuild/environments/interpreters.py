@@ -7,13 +7,13 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymbuild.cache.database import Database, database
-from gymbuild.cache.digests import digest_bytes, digest_json
+from gymbuild.cache.database import database
+from gymbuild.cache.digests import digest_json
 from gymbuild.cache.witness import is_racy, signature
-from gymbuild.environments.python_versions import fits
 from gymbuild.system.clock import now_ns
 from gymbuild.system.errors import UsageError
 from gymbuild.system.paths import Checkout
@@ -30,9 +30,8 @@ _SEARCH_VARIABLES = (
 )
 """Environment variables that decide what a search finds."""
 
-
-_OF_THIS_PLACE = ("..", "/", "__editable__", "_editable_impl_")
-"""What a RECORD says of launchers and editable installs: it holds where they are."""
+_VERSION_WORD = re.compile(r"(?:c?python)?@?(\d+(?:\.\d+){0,2})\Z", re.IGNORECASE)
+_RELEASE = re.compile(r"\d+\.\d+\.\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +75,12 @@ def fitting_interpreter(request: str | None, checkout: Checkout, *, near: bool =
     if request is not None and _is_path(request, checkout):
         return _at(request, checkout)
     candidates = []
-    if near:
-        own = checkout_interpreter(checkout)
-        if os.path.isfile(own):
-            with contextlib.suppress(NoInterpreterError):
-                candidates.append(inspect(own, checkout))
+    if near and os.path.isfile(path := checkout_interpreter(checkout)):
+        with contextlib.suppress(NoInterpreterError):
+            candidates.append(inspect(path, checkout))
     candidates.append(running_interpreter())
     for candidate in candidates:
-        if request is None or fits(candidate.version, request):
+        if request is None or _fits(candidate, request, checkout):
             return candidate
     assert request is not None
     return _search(request, checkout)
@@ -110,41 +107,34 @@ def inspect(path: str, checkout: Checkout) -> Interpreter:
     Raises:
         NoInterpreterError: it cannot be started.
     """
-    at = now_ns()
-    found = (signature(path), signature(_settings_file(path)))
-    remembered = database(checkout.cache)
-    known = remembered.get("interpreter", f"facts {path}")
-    if known is not None and found[0] is not None and _signatures(known[0]) == found:
-        return _interpreter(known[1])
-    facts = _ask(path)
-    if found[0] is not None and not any(item is not None and is_racy(item, at) for item in found):
-        _remember(remembered, f"facts {path}", (found, facts))
-    return _interpreter(facts)
+    return _interpreter(remembered(checkout, f"facts {path}", witness_paths(path), lambda: _ask(path)))
 
 
-def installed(interpreter: Interpreter, checkout: Checkout) -> list[list[str]]:
-    """What is installed in an interpreter's own folders, without starting it.
+def remembered(checkout: Checkout, key: str, paths: Sequence[str], ask: Callable[[], Any]) -> Any:
+    """What `ask` gives, as JSON; it is called again only when one of the files that decide it has changed.
 
-    Returns:
-        name and version of each distribution with the digest of what it installed: the hashes of its RECORD,
-        without what differs from place to place (launchers, `.pth` files, the installer's own notes).
+    Args:
+        checkout: whose `.cache/` remembers it.
+        key: what is asked.
+        paths: absolute; where the first is not there, nothing is remembered.
+        ask: called without arguments.
     """
-    remembered = database(checkout.cache)
-    everything: set[tuple[str, str]] = set()
-    for site in interpreter.sites:
-        at = now_ns()
-        found = signature(site)
-        if found is None:
-            continue
-        known = remembered.get("interpreter", f"installed {site}")
-        if known is not None and tuple(known[0]) == found:
-            everything.update((name, digest) for name, digest in known[1])
-            continue
-        distributions = _distributions(site)
-        if not is_racy(found, at):
-            _remember(remembered, f"installed {site}", (found, distributions))
-        everything.update(distributions)
-    return [list(item) for item in sorted(everything)]
+    at = now_ns()
+    signatures = [signature(path) for path in paths]
+    plain = [found and list(found) for found in signatures]
+    record = database(checkout.cache).get("interpreter", key)
+    if record is not None and record[0] == plain:
+        return record[1]
+    answer = ask()
+    if None not in signatures[:1] and not any(found and is_racy(found, at) for found in signatures):
+        _remember(checkout, key, [plain, answer])
+    return answer
+
+
+def _remember(checkout: Checkout, key: str, value: Any) -> None:
+    # a cache that cannot be written costs time, nothing else
+    with contextlib.suppress(OSError):
+        database(checkout.cache).put([("interpreter", key, value)])
 
 
 def witness_paths(path: str) -> tuple[str, ...]:
@@ -187,74 +177,84 @@ def _at(request: str, checkout: Checkout) -> Interpreter:
     return inspect(path, checkout)
 
 
+def _fits(interpreter: Interpreter, request: str, checkout: Checkout) -> bool | None:
+    # remembered, since importing `packaging` takes longer than all else here
+    version = interpreter.version
+    found: bool | None = remembered(checkout, f"fits {version} {request}", (), lambda: fits(version, request))
+    return found
+
+
+def fits(version: str, request: str) -> bool | None:
+    """Whether a Python version fits a request.
+
+    Args:
+        version: such as `3.11.7`.
+        request: version specifiers as in requires-python (PEP 440), or a version word (`3.12`, `cpython3.12`).
+
+    Returns:
+        None when that cannot be told here (pre-releases, other implementations, `===`).
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    word = _VERSION_WORD.match(request.strip())
+    try:
+        specifiers = SpecifierSet(f"=={word[1]}.*" if word else request)
+    except InvalidSpecifier:
+        return None
+    if not len(specifiers) or "===" in request or not _RELEASE.match(version):
+        return None
+    return specifiers.contains(version)
+
+
 def _search(request: str, checkout: Checkout) -> Interpreter:
     variables = [[name, os.environ.get(name)] for name in _SEARCH_VARIABLES]
     key = f"find {request} {digest_json(variables)}"
-    remembered = database(checkout.cache)
-    known = remembered.get("interpreter", key)
-    if known is not None and os.path.isfile(known):
+    path = database(checkout.cache).get("interpreter", key)
+    if path is not None and os.path.isfile(path):
         with contextlib.suppress(NoInterpreterError):
-            interpreter = inspect(known, checkout)
-            if fits(interpreter.version, request) is not False:
+            interpreter = inspect(path, checkout)
+            if _fits(interpreter, request, checkout) is not False:
                 return interpreter
     path = _find(request, checkout)
     interpreter = inspect(path, checkout)
-    _remember(remembered, key, path)
+    _remember(checkout, key, path)
     return interpreter
 
 
 def _find(request: str, checkout: Checkout) -> str:
-    import subprocess
+    from gymbuild.environments.uv import run_uv
 
-    from gymbuild.environments.uv import uv_binary, uv_variables
-
-    variables = uv_variables()
-    variables["PATH"] = search_path(variables.get("PATH", os.defpath))
-    answer = subprocess.run(
-        [uv_binary(), "python", "find", "--no-project", "--system", "--no-progress", "--", request],
+    ended = run_uv(
+        ["python", "find", "--no-project", "--system", "--no-progress", "--", request],
         cwd=checkout.root,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
+        variables={"PATH": search_path(os.environ.get("PATH", os.defpath))},
+        errors="apart",
     )
-    if answer.returncode:
-        lines = [line for line in answer.stderr.strip().splitlines() if line.strip()]
-        said = lines[0].removeprefix("error: ") if lines else f"uv ended with {answer.returncode}"
+    if ended.status:
+        lines = ended.errors.decode("utf-8", "replace").strip().splitlines()
+        said = lines[0].removeprefix("error: ") if lines else f"uv ended with {ended.status}"
         raise NoInterpreterError(f"no Python that fits {request!r} was found (uv: {said})")
-    return answer.stdout.strip()
+    return os.fsdecode(ended.output).strip()
 
 
 def _ask(path: str) -> dict[str, Any]:
     import json
-    import subprocess
 
     from gymbuild.environments import probe
     from gymbuild.environments.uv import plain_variables
+    from gymbuild.system.processes import run
 
     try:
-        answer = subprocess.run(
-            [path, probe.__file__],
-            env=plain_variables(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
-            check=True,
+        ended = run(
+            [path, probe.__file__], environment=plain_variables(), errors="apart", timeout=60, lifeline="none"
         )
-        facts = json.loads(answer.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        if ended.status:
+            raise ValueError(f"it ended with {ended.status}")
+        facts = json.loads(ended.output)
+    except (OSError, ValueError) as error:
         raise NoInterpreterError(f"{path} does not run as a Python 3.9 or newer ({error})") from None
     assert isinstance(facts, dict)
     return facts
-
-
-def _signatures(plain: Any) -> tuple[Any, ...]:
-    """Signatures as the database gives them back, as tuples."""
-    return tuple(None if item is None else tuple(item) for item in plain)
 
 
 def search_variables(path: str, checkout: Checkout) -> tuple[str, ...]:
@@ -273,37 +273,3 @@ def _interpreter(facts: dict[str, Any]) -> Interpreter:
 
 def _settings_file(path: str) -> str:
     return os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")
-
-
-def _distributions(site: str) -> list[tuple[str, str]]:
-    with contextlib.suppress(OSError):
-        return sorted(
-            # installers differ in how they write a name
-            (re.sub(r"[-_.]+", "-", name.rsplit(".", 1)[0]).lower(), _record_digest(os.path.join(site, name)))
-            for name in os.listdir(site)
-            if name.endswith((".dist-info", ".egg-info"))
-        )
-    return []
-
-
-def _record_digest(folder: str) -> str:
-    import csv
-
-    own = os.path.basename(folder) + "/"
-    lines = []
-    with (
-        contextlib.suppress(OSError, csv.Error, UnicodeDecodeError),
-        open(os.path.join(folder, "RECORD"), encoding="utf-8", newline="") as file,
-    ):
-        for row in csv.reader(file):
-            if len(row) < 2 or not row[1] or row[0].startswith(_OF_THIS_PLACE) or row[0].startswith(own):
-                continue
-            if not row[0].endswith((".pth", ".pyc")):
-                lines.append(f"{row[0]} {row[1]}")
-    return digest_bytes("\n".join(sorted(lines)).encode())
-
-
-def _remember(remembered: Database, key: str, value: Any) -> None:
-    # a cache that cannot be written costs time, nothing else
-    with contextlib.suppress(OSError):
-        remembered.put([("interpreter", key, value)])

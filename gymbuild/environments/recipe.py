@@ -1,4 +1,4 @@
-"""What an environment is made of, before it is known for which Python."""
+"""What an environment is made of, whatever the Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymbuild.environments.environment import Kind
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an environment is made of, before it is known for which Python."""
+    """What an environment is made of, whatever the Python."""
 
     kind: Kind
     content: Any

@@ -26,16 +26,14 @@ _PROSE = (
 _NOT_SOURCES = {"__pycache__", "build", "dist", "node_modules", "venv"}
 
 
-def tree_digest(folder: str) -> str:
+def tree_digest(folder: str, checkout: Checkout) -> str:
     """The digest over the files of a folder that is installed as a copy.
 
     Hidden entries, build products, caches and prepared datasets (`*.jsonl`) do not count.
     """
-    found: list[list[str]] = []
-    for path in tree_paths(folder):
-        if os.path.isfile(path):
-            found.append([os.path.relpath(path, folder), file_digest(path)])
-    return digest_json(found)
+    absolute = checkout.absolute(folder)
+    files = [path for path in tree_paths(absolute) if os.path.isfile(path)]
+    return digest_json([[os.path.relpath(path, absolute), file_digest(path, checkout)] for path in files])
 
 
 def tree_paths(folder: str) -> list[str]:
@@ -67,17 +65,15 @@ def folder_requires(folder: str, checkout: Checkout) -> str | None:
     project = join(folder, PROJECT)
     if not os.path.isfile(checkout.absolute(project)):
         return None
-    given = (
-        read_toml(read_text(project, checkout), project, "the file").get("project", {}).get("requires-python")
-    )
+    given = read_project(project, checkout).get("project", {}).get("requires-python")
     return given if isinstance(given, str) else None
 
 
 def relevant_file(path: str, checkout: Checkout) -> Any:
     """What of a build file decides an environment: JSON for a pyproject.toml, else a digest."""
     if os.path.basename(path) == PROJECT:
-        return relevant(read_toml(read_text(path, checkout), path, "the file"))
-    return file_digest(checkout.absolute(path))
+        return relevant(read_project(path, checkout))
+    return file_digest(path, checkout)
 
 
 def relevant(document: dict[str, Any]) -> Any:
@@ -98,11 +94,20 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
-def read_toml(text: str, file: str, what: str) -> dict[str, Any]:
+def read_project(path: str, checkout: Checkout) -> dict[str, Any]:
+    """What a pyproject.toml says.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    return parse_toml(decoded(read_bytes(path, checkout), path), path, "the file")
+
+
+def parse_toml(text: str, file: str, what: str) -> dict[str, Any]:
     """`text` as TOML.
 
     Raises:
-        ConfigError: it is none; `what` of `file` is named.
+        ConfigError: it is not TOML; `what` of `file` is named.
     """
     import tomllib
 
@@ -116,32 +121,38 @@ def read_toml(text: str, file: str, what: str) -> dict[str, Any]:
     return document
 
 
-def read_text(path: str, checkout: Checkout) -> str:
-    """The text of a file.
-
-    Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        with open(checkout.absolute(path), encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise ConfigError("the file is not UTF-8.", file=path) from None
-    except OSError as error:
-        raise ConfigError(f"the file cannot be read: {error.strerror}.", file=path) from None
-
-
-def file_digest(path: str) -> str:
-    """The digest of a file.
+def read_bytes(path: str, checkout: Checkout) -> bytes:
+    """The content of a file.
 
     Raises:
         ConfigError: it cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            return digest_bytes(file.read())
+        with open(checkout.absolute(path), "rb") as file:
+            return file.read()
     except OSError as error:
         raise ConfigError(f"the file cannot be read: {error.strerror}.", file=path) from None
+
+
+def decoded(data: bytes, path: str) -> str:
+    """A file's content as text.
+
+    Raises:
+        ConfigError: it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ConfigError("the file is not UTF-8.", file=path) from None
+
+
+def file_digest(path: str, checkout: Checkout) -> str:
+    """The digest of a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return digest_bytes(read_bytes(path, checkout))
 
 
 def join(folder: str, name: str) -> str:

@@ -42,7 +42,6 @@ class VenvStep(Step):
                     preparation.dataset,
                     session.checkout,
                     python=session.settings.python,
-                    digests=session.digests,
                 )
             except GymbuildError as error:
                 self._environments[name] = error

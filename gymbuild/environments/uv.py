@@ -1,20 +1,14 @@
-"""Running uv: where it is, with which environment variables, and that it ends when gymbuild does."""
+"""Running uv: where it is, and with which environment variables."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
 
 from gymbuild.system.errors import UsageError
-
-_GRACE = 2.0
-"""Seconds that uv gets to end politely."""
+from gymbuild.system.processes import REPOSITORY_VARIABLES, Ended, run
 
 _LEAKS = frozenset(
     {
@@ -58,16 +52,6 @@ _CHANGES_CONTENT = frozenset(
 """Variables that would make what is installed, or where, differ from what the key says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run of uv ended."""
-
-    code: int
-    """Its exit code; above 128 when a signal ended it."""
-    output: str
-    """What it printed, both streams."""
-
-
 def uv_binary() -> str:
     """The path of uv: the one of the PyPI package, else the one on `PATH`.
 
@@ -88,83 +72,38 @@ def uv_binary() -> str:
 
 
 def plain_variables() -> dict[str, str]:
-    """The user's environment variables without what would lead into gymbuild's own environment."""
-    return {name: value for name, value in os.environ.items() if name not in _LEAKS}
-
-
-def uv_variables() -> dict[str, str]:
-    """The environment variables for uv: the user's settings (indexes, cache, certificates, …) stay."""
-    variables = {name: value for name, value in plain_variables().items() if name not in _CHANGES_CONTENT}
-    # Pythons are never downloaded behind a person's back, unless that person has set it up so
-    variables.setdefault("UV_PYTHON_DOWNLOADS", "never")
-    variables.setdefault("UV_COMPILE_BYTECODE", "1")
-    variables["NO_COLOR"] = "1"
-    return variables
+    """The user's environment variables without what would lead into gymbuild's own environment or repository."""
+    left_out = _LEAKS | REPOSITORY_VARIABLES
+    return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def run_uv(
-    arguments: Sequence[str], *, cwd: str, variables: Mapping[str, str], keep_open: Sequence[int] = ()
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    errors: Literal["output", "apart"] = "output",
+    keep_open: Sequence[int] = (),
 ) -> Ended:
-    """Run uv to its end, in a process group of its own that dies with gymbuild.
-
-    Between gymbuild and uv stands a guard (guard.py) that holds the reading end of a pipe; when gymbuild is
-    gone, however it went, the pipe closes and the guard ends the whole group.
+    """Run uv to its end. The user's settings for it (indexes, cache, certificates, …) hold.
 
     Args:
         arguments: without `uv` itself.
         cwd: the folder to run in.
-        variables: all of its environment.
-        keep_open: file descriptors that stay open as long as the guard lives: the lock of the build, so
-            that nobody takes over before the last process of this build is gone.
+        variables: environment variables that come on top.
+        errors: where its stderr goes, as in `processes.run`.
+        keep_open: descriptors of the build's lock, so that nobody else gets it before the last process of this build
+            is gone.
 
     Raises:
+        UsageError: there is no uv.
         OSError: it could not be started.
     """
-    from gymbuild.environments import guard
-
-    reading, writing = os.pipe()
-    try:
-        with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    guard.__file__,
-                    str(reading),
-                    str(os.getpid()),
-                    uv_binary(),
-                    *arguments,
-                ],
-                cwd=cwd,
-                env=dict(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(reading, *keep_open),
-                start_new_session=True,
-            )
-            try:
-                code = process.wait()
-            except BaseException:
-                _end(process)
-                raise
-            finally:
-                # what uv may have left behind in its group
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            output.seek(0)
-            text = output.read().decode("utf-8", "replace")
-    finally:
-        os.close(reading)
-        os.close(writing)
-    return Ended(128 - code if code < 0 else code, text)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-            return
+    environment = {name: value for name, value in plain_variables().items() if name not in _CHANGES_CONTENT}
+    # Pythons are never downloaded behind a person's back, unless that person has set it up so
+    environment.setdefault("UV_PYTHON_DOWNLOADS", "never")
+    environment.setdefault("UV_COMPILE_BYTECODE", "1")
+    environment |= {"NO_COLOR": "1", **variables}
+    return run(
+        [uv_binary(), *arguments], cwd=cwd, environment=environment, errors=errors, keep_open=keep_open
+    )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 
+from gymbuild.system.git import commit_of
 from gymbuild.system.paths import Checkout
 
 
@@ -41,34 +40,9 @@ def _package_version(source: str) -> str | None:
 
 
 def gym_commit(checkout: Checkout) -> str | None:
-    """The commit of the git work tree whose top is the checkout, `-dirty` appended when a tracked file differs.
+    """The commit of the checkout where it is the top of a git work tree, `-dirty` appended when a tracked file differs.
 
-    None when the checkout is not such a top: the commit of a repository around it would change with files that
-    have nothing to do with the checkout. What a hook's environment says about git (`GIT_DIR`, …) is not
-    listened to: it may mean another repository.
+    Raises:
+        GitOwnershipError: git refuses to read the checkout for this user.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", checkout.root, *words],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                check=False,
-            )
-        except OSError:
-            return None
-        return os.fsdecode(done.stdout) if done.returncode == 0 else None
-
-    top = git("rev-parse", "--show-toplevel")
-    if top is None or os.path.realpath(top.removesuffix("\n")) != checkout.root:
-        return None
-    commit = git("rev-parse", "--verify", "-q", "HEAD")
-    if commit is None:
-        return None
-    changed = git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=none")
-    return commit.strip() + ("-dirty" if changed else "")
+    return commit_of(checkout.root)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gymbuild.plan.plan import Plan, parse_plan, read_plan
+from gymbuild.system import git
 from gymbuild.system.errors import PlanError, UsageError
 from gymbuild.system.paths import Checkout
 
@@ -65,55 +65,23 @@ def plan_files(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_revision(checkout: Checkout, revision: str, plans_dir: str) -> Iterator[tuple[str, Plan]]:
-    commit = _git(checkout, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
-    if commit is None:
+    try:
+        commit = git.commit_at(checkout.root, revision)
+    except git.GitError as error:
         raise UsageError(
-            f"{revision}: is not a plan file, a folder of plans or a git revision of {checkout.root}"
-            f"{_why_unknown(checkout)}."
-        )
-    where = checkout.relative(plans_dir)
-    if os.path.isabs(where):
+            f"{revision}: is not a plan file, a folder of plans or a git revision of {checkout.root} ({error})."
+        ) from None
+    folder = checkout.relative(plans_dir)
+    if os.path.isabs(folder):
         raise UsageError(
             f"plans_dir={plans_dir}: lies outside the checkout, so {revision} has no plans of it."
         )
-    name = commit.decode().strip()
-    # names come relative to the checkout, also when the repository's top is above it
-    listed = _git(checkout, "ls-tree", "-r", "-z", "--name-only", name, "--", f"./{where}/") or b""
-    prefix = where + "/"
-    files = [os.fsdecode(file) for file in listed.split(b"\0") if file.endswith(b".json")]
+    files = [file for file in git.files_at(checkout.root, commit, folder) if file.endswith(".json")]
     if not files:
         raise UsageError(
-            f"{revision}: this revision keeps no plans in {where}/. "
-            f"`gymbuild check --update plans_dir={where}` writes them, for a commit to keep."
+            f"{revision}: this revision has no plans in {folder}/. "
+            f"`gymbuild check --update plans_dir={folder}` writes them, to be committed."
         )
-    for file in sorted(files):
-        data = _git(checkout, "cat-file", "blob", f"{name}:./{file}")
-        assert data is not None, file
-        yield file[len(prefix) : -len(".json")], parse_plan(data, f"{revision}:{file}")
-
-
-def _why_unknown(checkout: Checkout) -> str:
-    """What may be the reason that a revision is not known, where it is not its name."""
-    shallow = _git(checkout, "rev-parse", "--is-shallow-repository")
-    if shallow is None:
-        return ", which is not a git checkout (or there is no git)"
-    if shallow.strip() == b"true":
-        return ", which is a shallow clone: `git fetch --unshallow` gets the commits that it lacks"
-    return ""
-
-
-def _git(checkout: Checkout, *words: str) -> bytes | None:
-    """What git prints; None when it says no, or there is none."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        done = subprocess.run(
-            ["git", "-C", checkout.root, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
-            check=False,
-        )
-    except OSError:
-        return None
-    return done.stdout if done.returncode == 0 else None
+    for file in files:
+        data = git.content_at(checkout.root, commit, file)
+        yield file[len(folder) + 1 : -len(".json")], parse_plan(data, f"{revision}:{file}")

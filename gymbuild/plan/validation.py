@@ -7,8 +7,6 @@ message (`role`, `content`), or names its `type`.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from gymbuild.config.datasets import Dataset
 from gymbuild.plan import rows
 from gymbuild.plan.prompts import Prompt, fill, load_prompt
 from gymbuild.system.errors import PlanError
+from gymbuild.system.git import is_tracked
 from gymbuild.system.paths import Checkout
 
 MOST_FINDINGS = 20
@@ -327,35 +326,10 @@ def _dataset_findings(
     if dataset.type == "example":
         if count != EXAMPLE_ROWS:
             yield "example_rows", f"it has {count:,}"
-        if _committed(jsonl, checkout) is False:
+        if is_tracked(checkout.absolute(jsonl)) is False:
             yield "example_not_committed", f"git does not have {checkout.relative(jsonl)}"
     if dataset.type in ("train", "validation") and not dataset.license:
         yield "no_license", f"{dataset.config_path}: {dataset.name}: license: is missing"
-
-
-def _committed(path: str, checkout: Checkout) -> bool | None:
-    """Whether git has the file (committed, or added to be); None where there is no git to ask, or no repository."""
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-    def git(*words: str) -> bool | None:
-        try:
-            return (
-                subprocess.run(
-                    ["git", "-C", os.path.dirname(path) or ".", *words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env=environment,
-                    check=False,
-                ).returncode
-                == 0
-            )
-        except OSError:
-            return None
-
-    if not git("rev-parse", "--is-inside-work-tree"):
-        return None
-    return git("ls-files", "--error-unmatch", "--", os.path.basename(path))
 
 
 def render_report(report: Report) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gymbuild.cache.digests import digest_json
 from gymbuild.cache.store import Action, Input
 from gymbuild.config.graph import Preparation
-from gymbuild.environments import Environment
+from gymbuild.environments.environment import Environment
 from gymbuild.preparation.args import encode_args
 from gymbuild.preparation.failures import forget_failure
 from gymbuild.preparation.inputs import FORMAT, OBSERVED, InputReader, declared_files, output_patterns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from gymbuild.system.errors import (
     PreparationRefusedError,
 )
 from gymbuild.system.files import write_atomically
+from gymbuild.system.locks import lock_descriptor
 from gymbuild.system.masking import mask
 from gymbuild.system.paths import Checkout, file_name
 
@@ -161,8 +161,7 @@ def _rewrite(path: str, change: Any) -> None:
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path, "a+", encoding="utf-8") as file:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
+            lock_descriptor(file.fileno())
             file.seek(0)
             lines = file.read().splitlines()
             changed = change(lines)

@@ -11,7 +11,7 @@ from gymbuild.cache.store import Action, Input
 from gymbuild.cache.witness import signature, variable_digest
 from gymbuild.config.datasets import Dataset
 from gymbuild.config.graph import Preparation
-from gymbuild.environments import Environment
+from gymbuild.environments.environment import Environment
 from gymbuild.preparation.observations import Observations, ignored_names, presence
 from gymbuild.system.paths import Checkout
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
-from gymbuild.system.locks import lock_path
+from gymbuild.system.locks import lock_descriptor, lock_path, unlock_descriptor
 from gymbuild.system.masking import mask, secret_values
 from gymbuild.system.paths import Checkout
 
@@ -152,18 +152,12 @@ _show_lock = threading.Lock()
 def _one_at_a_time(descriptor: int | None) -> Iterator[None]:
     """Lines stay whole that several threads and processes print: a pipe takes long ones in pieces."""
     with _show_lock:
-        locked = False
-        if descriptor is not None:
-            import fcntl
-
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                locked = True
+        locked = descriptor is not None and lock_descriptor(descriptor)
         try:
             yield
         finally:
             if locked and descriptor is not None:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                unlock_descriptor(descriptor)
 
 
 def _show_on_stdout(text: str) -> None:

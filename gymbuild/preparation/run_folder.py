@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -11,7 +10,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gymbuild.system.locks import lock_path
+from gymbuild.system.files import remove
+from gymbuild.system.locks import lock, lock_descriptor
 from gymbuild.system.paths import Checkout
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runner", "__main__.py")
@@ -103,31 +103,17 @@ def run_folder(checkout: Checkout) -> Iterator[RunFolder]:
     """
     runs = checkout.cached("runs")
     os.makedirs(runs, exist_ok=True)
-    with _locked(checkout):
+    # one at a time makes a folder or removes others: one that is not locked yet must not count as abandoned
+    with lock(checkout, "runs"):
         _remove_abandoned(runs)
         path = tempfile.mkdtemp(dir=runs)
         # whose folder is locked is alive, on whatever host it is
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_descriptor(descriptor, blocking=False)
     try:
         yield RunFolder(path)
     finally:
         shutil.rmtree(path, ignore_errors=True)
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _locked(checkout: Checkout) -> Iterator[None]:
-    """One at a time makes a folder of a run, or removes others: one that is not locked yet is not taken for abandoned."""
-    path = lock_path(checkout, "runs")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
         os.close(descriptor)
 
 
@@ -137,12 +123,7 @@ def _remove_abandoned(runs: str) -> None:
             path = os.path.join(runs, name)
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                fcntl.flock(
-                    descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB
-                )  # raises where it is in use, or nobody can tell
-                if os.path.isdir(path):
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    os.unlink(path)
+                if lock_descriptor(descriptor, blocking=False):  # not where it is in use, or nobody can tell
+                    remove(path)
             finally:
                 os.close(descriptor)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from gymbuild.config.graph import Preparation
 from gymbuild.config.settings import Settings
-from gymbuild.environments import Environment, build_environment, venv_python
+from gymbuild.environments.build import build_environment, venv_python
+from gymbuild.environments.environment import Environment
 from gymbuild.preparation.isolated_run import IsolatedRun, run_isolated
 from gymbuild.preparation.script import IS_CURRENT, PREPARE
 from gymbuild.system.paths import Checkout, file_name

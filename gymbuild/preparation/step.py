@@ -167,7 +167,7 @@ class PrepareStep(Step):
 
     def observed(self, name: str, state: State) -> Observed | None:
         """Every path that the last run used, the outputs, and what the environment was chosen by."""
-        from gymbuild.environments import environment_paths, environment_variables
+        from gymbuild.environments.choice import environment_paths, environment_variables
 
         assessment: Assessment = state.detail
         preparation, checkout = self.preparation(name), self.session.checkout

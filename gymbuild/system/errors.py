@@ -20,21 +20,27 @@ EXIT_INTERRUPTED = 130
 
 
 PASSING = frozenset(
-    (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EAGAIN,
-        errno.ENOMEM,
-        errno.EBUSY,
-        errno.ESTALE,
-        errno.EINTR,
-        errno.ETIMEDOUT,
+    number
+    for name in (
+        *(
+            "ENOSPC",
+            "EDQUOT",
+            "EIO",
+            "ENOMEM",
+            "EMFILE",
+            "ENFILE",
+            "EAGAIN",
+            "EINTR",
+            "EBUSY",
+            "ETXTBSY",
+            "ESTALE",
+        ),
+        *("ETIMEDOUT", "ENETDOWN", "ENETUNREACH", "ENETRESET", "EHOSTDOWN", "EHOSTUNREACH", "ENOBUFS"),
+        *("ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "ENOTCONN", "EREMOTEIO"),
     )
+    if (number := getattr(errno, name, None)) is not None
 )
-"""Errors of the operating system that may pass: a full disk, too many open files, and the like."""
+"""Errors of the operating system that may pass: a full disk, too many open files, a file server that is gone, …"""
 
 
 def exit_code_of(error: OSError) -> int:

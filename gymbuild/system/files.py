@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 
 TEMPORARY = ".gymbuild"
@@ -26,9 +25,8 @@ def copy_content(source: str, target: str) -> None:
     try:
         with open(source, "rb", buffering=0) as read, open(target, "wb") as write:
             if not _share_blocks(read.fileno(), write.fileno()):
-                shutil.copyfileobj(
-                    read, write, _CHUNK
-                )  # buffered, so that a full disk is an error, not a short write
+                # buffered, so that a full disk is an error, not a short write
+                shutil.copyfileobj(read, write, _CHUNK)
     except OSError as error:
         if error.filename is None:
             error.filename = target
@@ -50,38 +48,37 @@ def _share_blocks(source: int, target: int) -> bool:
 
 @contextlib.contextmanager
 def temporary_beside(path: str) -> Iterator[str]:
-    """A file name in the folder of `path`, for writing what then replaces it; removed if it is left over.
+    """A new file in the folder of `path`, for writing what then replaces it; removed if it is left over.
 
     Outputs lie among a person's files, so the name says whose it is.
     """
     folder, name = os.path.split(path)
+    temporary = os.path.join(folder, _start(name) + os.urandom(6).hex() + TEMPORARY)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=TEMPORARY, dir=folder)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     except OSError as error:
         error.filename = folder  # nobody knows the file that was to be made there
         raise
-    os.close(descriptor)
     try:
-        os.chmod(temporary, 0o666 & ~_umask())
         yield temporary
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
 
 
+def _start(name: str) -> str:
+    """How the names of temporary files begin that are to replace a file of this name; file systems count bytes."""
+    return f".{name.encode(errors='ignore')[:100].decode(errors='ignore')}."
+
+
 def remove_temporaries(path: str) -> None:
     """Remove what killed processes have left beside `path`; for who holds the lock of that file only."""
     folder, name = os.path.split(path)
-    start = f".{name[:100]}."
-    try:
-        left = [
-            entry for entry in os.listdir(folder) if entry.startswith(start) and entry.endswith(TEMPORARY)
-        ]
-    except OSError:
-        return
-    for entry in left:
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(folder, entry))
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(folder):
+            if entry.startswith(_start(name)) and entry.endswith(TEMPORARY):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, entry))
 
 
 def write_atomically(path: str, data: bytes) -> None:
@@ -106,17 +103,6 @@ def fsync_file(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
-    value = os.umask(0o022)
-    os.umask(value)
-    return value
 
 
 def remove(path: str) -> None:

@@ -77,7 +77,7 @@ def lock_file(
             yield None
             return
         if waiting:
-            waiting(_holder(path) if hard else f"process {getattr(found, 'pid', None) or 'unknown'}")
+            waiting(_holder(path))
         found.acquire(timeout=-1, poll_interval=_POLL)
     try:
         if hard:  # the other kind names its holder itself
@@ -127,7 +127,31 @@ def _sign(path: str) -> None:
 def _holder(path: str) -> str:
     try:
         with open(path, encoding="ascii") as file:
-            pid, since = file.read().split()
+            pid, where = file.read().split()[:2]
     except (OSError, ValueError):
         return "another builder"
-    return f"process {pid} (since {time.strftime('%H:%M:%S', time.localtime(int(since)))})"
+    if not where.isdecimal():  # as the other kind of lock names it
+        return f"process {pid} on {where}"
+    return f"process {pid} (since {time.strftime('%H:%M:%S', time.localtime(int(where)))})"
+
+
+def lock_descriptor(descriptor: int, *, blocking: bool = True) -> bool:
+    """Lock an open file or folder, until the last copy of its descriptor is closed.
+
+    Args:
+        descriptor: as `os.open` gives it.
+        blocking: wait until it is free.
+
+    Returns:
+        False when it is not free, or where its file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def unlock_descriptor(descriptor: int) -> None:
+    """Undo `lock_descriptor`, for a descriptor that stays open."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)

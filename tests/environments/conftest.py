@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from gymbuild.cache.database import database
-from gymbuild.cache.digests import DigestCache
 from gymbuild.config.datasets import Dataset
-from gymbuild.environments import Environment, build_environment, environment_for
+from gymbuild.environments.build import build_environment
+from gymbuild.environments.choice import environment_for
+from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import search_path
 from gymbuild.environments.uv import uv_binary
 from gymbuild.system.paths import Checkout
@@ -57,9 +57,8 @@ class Place:
         )
 
     def environment(self, dataset: Dataset, python: str | None = None) -> Environment:
-        """Its environment, with digests that no earlier call has left behind."""
-        digests = DigestCache(database(self.checkout.cache), self.checkout.root)
-        return environment_for(dataset, self.checkout, python=python, digests=digests)
+        """Its environment."""
+        return environment_for(dataset, self.checkout, python=python)
 
     def build(self, env: Environment, **more: Any) -> str:
         """Build it; the path of its Python."""

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from gymbuild.config.datasets import Dataset
-from gymbuild.environments import Environment, is_built, venv_python
-from gymbuild.environments.build import MARKER, venv_path
+from gymbuild.environments.build import MARKER, is_built, venv_path, venv_python
+from gymbuild.environments.environment import Environment
 from gymbuild.environments.failure import may_pass
 from gymbuild.system.errors import PreparationFailedError, PreparationMayPassError
 
@@ -375,7 +375,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 
 BUILDER = """
 import pickle, sys
-from gymbuild.environments import build_environment
+from gymbuild.environments.build import build_environment
 from gymbuild.system.paths import Checkout
 env = pickle.loads(bytes.fromhex(sys.argv[2]))
 say = lambda line: print(line, flush=True)

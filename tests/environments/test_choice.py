@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from gymbuild.cache.witness import Witness, holds, signature, wait_until_not_racy
-from gymbuild.environments import Environment, environment_paths
+from gymbuild.environments.choice import environment_paths
+from gymbuild.environments.environment import Environment
 from gymbuild.environments.interpreters import search_path
-from gymbuild.environments.locked import requirement_lines
+from gymbuild.environments.lock_files import requirement_lines
 from gymbuild.system.errors import ConfigError, UsageError
 from gymbuild.system.paths import Checkout
 
@@ -343,13 +344,12 @@ def test_choosing_imports_nothing_that_is_heavy(place: Place) -> None:
     everything(place)
     code = (
         "import sys\n"
-        "from gymbuild.cache.database import database\n"
-        "from gymbuild.environments import environment_for, environment_paths\n"
-        "from gymbuild.config.datasets import Dataset; from gymbuild.cache.digests import DigestCache\n"
+        "from gymbuild.environments.choice import environment_for, environment_paths\n"
+        "from gymbuild.config.datasets import Dataset\n"
         "from gymbuild.system.paths import Checkout\n"
         f"d = Dataset(**{dataclasses.asdict(place.benchmark('x'))!r})\n"
         "c = Checkout('.')\n"
-        "env = environment_for(d, c, digests=DigestCache(database(c.cache), c.root))\n"
+        "env = environment_for(d, c)\n"
         "environment_paths(env, c)\n"
         "print(sorted({'pydantic', 'omegaconf', 'yaml', 'rich', 'uv', 'subprocess', 'filelock'} & set(sys.modules)))"
     )

@@ -1,75 +1,15 @@
-"""What a plan says of its checkout: the version, and the commit of a git work tree whose top the checkout is."""
+"""The version of its checkout that a plan names (its commit: tests/system/test_git.py)."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gymbuild.plan.plan import gym_commit, gym_version
+from gymbuild.plan.plan import gym_version
 from gymbuild.system.paths import Checkout
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ["-c", "user.name=x", "-c", "user.email=x@example.invalid"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return subprocess.run(
-        ["git", *identity, *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository with spaces é"
-    (folder / "inner").mkdir(parents=True)
-    git(folder, "init", "-q")
-    (folder / "tracked.txt").write_text("a")
-    (folder / "inner" / "file.txt").write_text("a")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "first")
-    return folder
-
-
-def test_dirty_only_when_a_tracked_file_differs(repository: Path) -> None:
-    head = git(repository, "rev-parse", "HEAD")
-    checkout = Checkout(repository)
-    assert gym_commit(checkout) == head
-    (repository / "untracked.txt").write_text("x")
-    os.utime(repository / "tracked.txt", (1, 1))
-    assert gym_commit(checkout) == head
-    (repository / "tracked.txt").write_text("b")
-    assert gym_commit(checkout) == head + "-dirty"
-    git(repository, "add", "tracked.txt")
-    assert gym_commit(checkout) == head + "-dirty"
-    git(repository, "commit", "-qm", "second")
-    assert gym_commit(checkout) == git(repository, "rev-parse", "HEAD")
-
-
-def test_no_commit_without_git_in_a_folder_of_a_repository_or_before_the_first_commit(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "plain").mkdir()
-    assert gym_commit(Checkout(tmp_path / "plain")) is None
-    assert gym_commit(Checkout(repository / "inner")) is None
-    (tmp_path / "empty").mkdir()
-    git(tmp_path / "empty", "init", "-q")
-    assert gym_commit(Checkout(tmp_path / "empty")) is None
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gym_commit(Checkout(repository)) is None
-
-
-def test_what_a_hook_says_of_another_repository_is_not_listened_to(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
-    assert gym_commit(Checkout(repository)) == git(repository, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize(

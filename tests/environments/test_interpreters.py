@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gymbuild.environments.python_versions import fits
+from gymbuild.environments.interpreters import fits
 
 
 @pytest.mark.parametrize(
