@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -215,14 +216,17 @@ def test_a_file_that_is_gone_is_an_error_for_the_reader(
         read_rows(path, Rules(), processes=2)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="children are looked up in /proc")
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="children are looked up in /proc")
 def test_no_process_is_left_behind(tmp_path: Path) -> None:
     def children() -> set[str]:
-        return {
-            child
-            for thread in os.listdir("/proc/self/task")
-            for child in Path(f"/proc/self/task/{thread}/children").read_text().split()
-        }
+        # by parent, not by thread: a thread may end between its listing and the look at its children
+        found = set()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                if int(stat[1]) == os.getpid():
+                    found.add(pid)
+        return found
 
     before = children()
     path = rows_file(tmp_path, 500, {3: b"[]"})
