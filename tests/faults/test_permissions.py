@@ -72,7 +72,7 @@ def slow(*values: object) -> object:
         slow("actions"),
         slow("locks"),
         slow("runs"),
-        slow("state"),
+        slow("state.db"),
         slow("held"),
         slow("locks/prepare%3Aalpha.lock"),
     ],
