@@ -12,6 +12,7 @@ from typing import Any
 from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
+from gymbuild.commands.checkout import checkout_of
 from gymbuild.config.session import Session
 from gymbuild.system.errors import (
     EXIT_INTERRUPTED,
@@ -40,11 +41,6 @@ def open_session(*, parallel: bool = False) -> Session:
     session = new_session(os.getcwd(), words_of_command_line(), parallel=parallel)
     use_session(session)
     return session
-
-
-def checkout_of(params: Any) -> str:
-    """The folder that a command line is about: doit's `--dir`, or where its dodo.py is."""
-    return str(params.get("cwdPath") or os.path.dirname(os.path.abspath(params.get("dodoFile") or "dodo.py")))
 
 
 def reported(function: Callable[[], Any]) -> Any:

@@ -11,8 +11,7 @@ from typing import Any
 from doit import doit_cmd
 from doit.cmd_run import Run as DoitRun
 
-from gymbuild.commands.base import checkout_of, open_session, reported, words_of_command_line
-from gymbuild.commands.why import reasons_text
+from gymbuild.commands.checkout import checkout_of
 from gymbuild.system.errors import EXIT_FAILED, EXIT_MAY_PASS, EXIT_USAGE
 from gymbuild.system.text import problem_text, skipped_text
 
@@ -42,9 +41,13 @@ class Run(DoitRun):  # type: ignore[misc]
             doit_cmd.set_var("strict", "true")
         if _is_plain(params) and answer(checkout_of(params), args, sys.argv[1:], out=sys.stdout):
             return 0
+        # not before it is needed: what follows is imported by starts that have something to do
+        from gymbuild.commands.base import reported
+
         return reported(lambda: self._run(params, args))
 
     def _run(self, params: Any, args: list[str]) -> int:
+        from gymbuild.commands.base import open_session, words_of_command_line
         from gymbuild.tasks.decision import decide, proved_index
         from gymbuild.tasks.index_writer import write_index
 
@@ -198,6 +201,8 @@ def summary(decided: Any, reporter: Any) -> str:
 
 def dry_run(session: Any, decided: Any) -> int:
     """Say what a run would do, and why; run nothing."""
+    from gymbuild.commands.why import reasons_text
+
     for task, state in decided.stale.items():
         if state.detail is None and state.after:
             _say(f"would look at {task} again, after {state.after[0]}")
