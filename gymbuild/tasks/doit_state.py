@@ -13,8 +13,10 @@ from typing import Any
 
 from doit.dependency import FileChangedChecker
 
-from gymbuild.cache.database import NAME, Database, database
-from gymbuild.cache.digests import DigestCache
+# the database and digests are imported where they are used: doit loads this module at every start
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gymbuild.cache.database import Database
 
 KIND = "doit"
 LAST_KEY = "deps:"
@@ -34,6 +36,8 @@ class DatabaseBackend:
     desc = "records in .cache/state.db; writes nothing when nothing ran"
 
     def __init__(self, name: str, codec: Any, *, module_name: str | None = None) -> None:
+        from gymbuild.cache.database import NAME, Database, database
+
         self.name = os.path.abspath(name)
         folder, file = os.path.split(self.name)
         self._database = database(folder) if file == NAME else Database(self.name)
@@ -124,6 +128,9 @@ class DigestChecker(FileChangedChecker):  # type: ignore[misc]
     CheckerError = OSError
 
     def __init__(self) -> None:
+        from gymbuild.cache.database import database
+        from gymbuild.cache.digests import DigestCache
+
         root = os.getcwd()
         self._digests = DigestCache(database(os.path.join(root, ".cache")), root)
 
