@@ -102,9 +102,7 @@ def test_every_package_says_its_job_in_one_line(path: Path) -> None:
     assert text and "\n" not in text
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the whole has more than 18,000 lines"
-)
+@pytest.mark.xfail(strict=True, reason="the whole has more than 18,000 lines")
 def test_no_module_is_too_long() -> None:
     lengths = {_module(path): len(path.read_text().splitlines()) for path in FILES}
     long = [f"{module}: {length} lines" for module, length in lengths.items() if length > MOST_LINES]

@@ -171,9 +171,9 @@ class Database:
         if identity is None:
             return None
         if self._connected is None:
-            self._connected = self._open("rw")
-            self._identity = identity
-            self._check_format(self._connected)
+            connection = self._open("rw")
+            self._check_format(connection)
+            self._connected, self._identity = connection, identity
         return self._connected
 
     def _create(self) -> sqlite3.Connection:
@@ -311,7 +311,9 @@ def _os_error(error: sqlite3.Error, path: str) -> OSError:
     """SQLite's error as one of the operating system, which callers know how to tell."""
     name = _error_name(error)
     folder = os.path.dirname(path)
-    if name == "SQLITE_FULL":
+    if os.path.isdir(path):
+        number = errno.EISDIR
+    elif name == "SQLITE_FULL":
         number = errno.ENOSPC
     elif name.startswith("SQLITE_BUSY"):
         number = errno.EAGAIN

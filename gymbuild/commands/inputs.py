@@ -50,7 +50,7 @@ class Inputs(TaskCommand):
         width = max((len(row.kind) for rows in listed.values() for row in rows), default=0)
         for task, found in listed.items():
             print(task)
-            if all(row.state == "new" for row in found):
+            if found and all(row.state == "new" for row in found):
                 print("  it was never made here: what it uses beyond these is seen when it runs")
             for row in found:
                 digest = "not there" if row.digest is None else row.digest[:12]

@@ -82,7 +82,7 @@ def decide(session: Session, words: Sequence[str], *, index: Index | None = None
         GymbuildError: the graph cannot be made.
     """
     session.named = tuple(words)
-    selection = select(session, words)
+    selection = select(session, words, index)
     if selection.unknown:
         raise UsageError("\n".join(unknown_text(session, word) for word in selection.unknown))
     for step in session.steps.values():

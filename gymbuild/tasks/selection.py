@@ -7,6 +7,7 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gymbuild.cache.index import Index
 from gymbuild.config.session import Session
 from gymbuild.config.step import Step, group_of, name_of
 
@@ -28,10 +29,14 @@ class Selection:
         """The names of the selected tasks of a step."""
         return [name_of(task) for task in self.tasks if group_of(task) == group]
 
+    index: Index | None = None
+    """What is asked first for the sources of a task: of thousands that are current, none has to be read then."""
+
     def add(self, session: Session, task: str, named: bool) -> None:
         """Add a task after what it is made from by other steps; named wins over swept up."""
         step, name = session.step_of(task)
-        for source in step.sources(name):
+        proved = self.index is not None and self.index.is_current(task)
+        for source in self.index.sources(task) if proved and self.index is not None else step.sources(name):
             if group_of(source) != step.group:
                 self.add(session, source, named)
         self.tasks[task] = self.tasks.get(task, False) or named
@@ -41,17 +46,18 @@ class Selection:
         self.problems[task] = self.problems.get(task, False) or named
 
 
-def select(session: Session, words: Sequence[str]) -> Selection:
+def select(session: Session, words: Sequence[str], index: Index | None = None) -> Selection:
     """Resolve task names, groups, globs and target paths.
 
     Args:
         session: of the command.
         words: positional words of the command line.
+        index: one whose graph holds.
 
     Raises:
         GymbuildError: the graph cannot be made.
     """
-    chosen = Selection()
+    chosen = Selection(index=index)
     for word in words:
         target = next(
             (

@@ -89,6 +89,15 @@ def test_several_processes_write_at_once_also_after_a_fork(path: str) -> None:
     assert len(database.all("kind")) == 201
 
 
+def test_a_folder_in_its_place_is_an_error_that_names_it(tree: Tree) -> None:
+    tree.benchmark("alpha")
+    tree.path(".cache/state.db").mkdir(parents=True)
+    said = tree.gymbuild("plan", code=3)
+    assert ".cache/state.db: Is a directory" in said and "Traceback" not in said
+    tree.path(".cache/state.db").rmdir()
+    tree.gymbuild("plan")
+
+
 def test_what_an_older_cache_holds_is_dropped_with_one_line(tree: Tree) -> None:
     tree.benchmark("alpha")
     for name in ("state", "state.table", "digests", "doit.db", "graph", "configs"):
