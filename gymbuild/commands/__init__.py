@@ -4,6 +4,7 @@ from __future__ import annotations
 
 COMMANDS = {
     "run": "gymbuild.commands.run:Run",
+    "help": "gymbuild.commands.help:Help",
     "list": "gymbuild.commands.list:List",
     "info": "gymbuild.commands.info:Info",
     "dumpdb": "gymbuild.commands.dumpdb:DumpDB",

@@ -35,6 +35,9 @@ def run_doit(root: str, arguments: list[str]) -> int:
     loader: Any = DodoTaskLoader() if _has_dodo() else ModuleTaskLoader(_namespace())
     main = _Main(loader, config_filenames=_config_files(), extra_config=doit_config())
     main.BIN_NAME = "gymbuild"
+    if arguments[:1] == ["--help"]:
+        # doit answers it with a help of its own, whatever command there is of that name
+        arguments = ["help"]
     try:
         return int(main.run(arguments) or 0)
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """What changed between two plans: tasks added, removed, renamed and changed, and which fields of a row did.
 
-All of it is pure: where the rows behind a plan are found again is the matter of `kept.py`.
+All of it is pure: `kept.py` finds the rows behind a plan again.
 """
 
 from __future__ import annotations

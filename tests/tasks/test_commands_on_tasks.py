@@ -26,6 +26,15 @@ def built(tree: Tree) -> Tree:
     return tree
 
 
+@pytest.mark.parametrize("words", [["--help"], ["help"]])
+def test_help_says_what_gymbuild_is(tree: Tree, words: list[str]) -> None:
+    tree.benchmark("alpha")
+    said = tree.gymbuild(*words)
+    assert said.startswith("gymbuild: make for LLM benchmarks\n") and "  gymbuild why " in said
+    assert tree.with_dodo().doit("help").startswith("gymbuild: make for LLM benchmarks\n")
+    assert "say what makes a task stale" in tree.gymbuild("help", "why")
+
+
 def test_list_writes_no_args(tree: Tree) -> None:
     tree.benchmark("alpha")
     assert "prepare:alpha" in tree.gymbuild("list", "--all", "--status")
