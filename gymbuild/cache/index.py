@@ -13,7 +13,7 @@ import os
 import sys
 import zlib
 
-from gymbuild.cache.witness import NOTHING, Comparison, variables_hold
+from gymbuild.cache.witness import NOTHING, Comparison, signature, variables_hold
 from gymbuild.system.version import __version__
 
 # not from typing: importing that costs a third of a start that finds nothing to do
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     signatures (packed), and for each the paths in it that were not there, with zero bytes between; environment
     variables; the tasks whose products it reads; why it cannot be built, if so."""
 
-MAGIC = b"gymbuild index 1\n"
+MAGIC = b"gymbuild index 2\n"
+"""How the file begins; raised when what is written changes its shape."""
 CONFIGS = "benchmarks"
 """The folder of the checkout that configs are looked for in."""
 
@@ -85,6 +86,8 @@ class Index:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.at = signature(index_path(root))
+        """The file, as it was when it was read."""
         content = read_index(root)
         if content is not None and _has_entries(os.path.join(root, ".cache", "journal")):
             # a run was cut off: what is there is not what was compared
@@ -97,11 +100,51 @@ class Index:
         self._tasks: dict[str, bool] = {}
         self._entries: dict[str, Entry | None] = {}
         self._graph_holds: bool | None = None
+        self._child: tuple[int, int] | None = None
+
+    # -- comparing while something else is done ------------------------------------------------------------------
+
+    def compare_meanwhile(self, tasks: Iterable[str]) -> None:
+        """Have a child process compare the graph and these tasks, so that doit can be imported at the same time.
+
+        Whatever keeps it from that, this process compares them when it is asked.
+        """
+        read, write = os.pipe()
+        try:
+            child = os.fork()
+        except OSError:
+            os.close(read)
+            os.close(write)
+            return
+        if not child:
+            try:
+                found = (self.graph_holds(), [task for task in tasks if self.is_current(task)])
+                with open(write, "wb") as pipe:
+                    pipe.write(marshal.dumps(found, 2))
+            finally:
+                os._exit(0)
+        os.close(write)
+        self._child = (child, read)
+
+    def _collect(self) -> None:
+        """Take over what a child process has compared."""
+        if self._child is None:
+            return
+        (child, read), self._child = self._child, None
+        with open(read, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(child, 0)
+        try:
+            self._graph_holds, current = marshal.loads(data)
+        except (EOFError, ValueError, TypeError):
+            return
+        self._tasks.update(dict.fromkeys(current, True))
 
     # -- the graph -----------------------------------------------------------------------------------------------
 
     def graph_holds(self) -> bool:
         """Whether the graph would be the same if it were made anew."""
+        self._collect()
         if self._graph_holds is None:
             graph = self.content
             self._graph_holds = (
@@ -160,6 +203,8 @@ class Index:
 
     def is_current(self, task: str) -> bool:
         """Whether it is proved that a task, and every one whose product it reads, is current. The graph has to hold."""
+        if self._child is not None:
+            self._collect()
         found = self._tasks.get(task)
         if found is None:
             self._tasks[task] = False

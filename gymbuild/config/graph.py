@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import marshal
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -101,24 +102,22 @@ class _Lazy(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class RecordedGraph:
-    """The graph that an earlier start has put into the database.
+    """The graph of an earlier start.
 
-    Its benchmarks are those of the catalog's records; only what the graph adds to them has a record of its own.
+    Its benchmarks are those of the catalog's records in the database; what the graph adds to them is in the index.
     """
 
     database: Database
-    token: str
-    """Of the very graph that is meant."""
+    data: bytes
+    """What `graph_record` gave, marshalled."""
 
-    def read(self, anew: Callable[[], Graph]) -> Graph | None:
-        """The graph, its tasks read when they are asked for; None when it is not there any more.
+    def read(self, anew: Callable[[], Graph]) -> Graph:
+        """The graph, its tasks read when they are asked for.
 
         Args:
             anew: makes the graph from the configs, should a task be damaged.
         """
-        found = self.database.get("graph", "")
-        if found is None or found["token"] != self.token:
-            return None
+        found = marshal.loads(self.data)
         kind = found["benchmark_kind"]
 
         def benchmark(name: str) -> Benchmark | None:
@@ -145,7 +144,7 @@ class RecordedGraph:
 
 
 def graph_record(graph: Graph, benchmark_kind: str) -> dict[str, Any] | None:
-    """What `RecordedGraph` reads, without the token; None when the graph has a problem that is not to be kept.
+    """What `RecordedGraph` reads; None when the graph has a problem that is not to be kept.
 
     That is one that is not a config's, or one that other users do not have.
 

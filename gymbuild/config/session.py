@@ -98,8 +98,7 @@ class Session:
             ConfigError: a config of `config_paths` cannot be resolved.
             UsageError: arguments were given, and no task was named.
         """
-        found = self.recorded_graph.read(self.new_graph) if self.recorded_graph is not None else None
-        return found if found is not None else self.new_graph()
+        return self.recorded_graph.read(self.new_graph) if self.recorded_graph else self.new_graph()
 
     def new_graph(self) -> Graph:
         """The graph, made from the configs."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+_MANY = 500
+"""Tasks from which on comparing them takes longer than starting a process for it."""
+
 
 def answer(root: str, words: Sequence[str], argv: Sequence[str], *, out: TextIO) -> bool:
     """Say that everything asked for is current, if that is proved by `stat` alone.
@@ -63,8 +66,6 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
             if task_named is None:
                 return False
             tasks[task_named] = True
-    if not index.graph_holds():
-        return False
     left = list(tasks)
     while left:
         # what a task is made from by another step counts as asked for; what that was made from does not
@@ -74,13 +75,19 @@ def _answer(root: str, words: Sequence[str], out: TextIO) -> bool:
             if _group(source) != _group(task) and tasks.get(source) != asked:
                 tasks[source] = asked
                 left.append(source)
-    for task in [task for task in tasks if not index.is_current(task)]:
+    for task in list(tasks):
+        if index.is_current(task):
+            continue
         # of those that a group swept up, some cannot be built, which is proved as well
         obstacle = next((other for other in (task, *index.sources(task)) if index.problems(other)), None)
         if tasks[task] or obstacle is None or tasks.get(obstacle):
+            if len(tasks) > _MANY:
+                index.compare_meanwhile(tasks)
             return False
         skipped[obstacle] = list(index.problems(obstacle))
         del tasks[task]
+    if not index.graph_holds():
+        return False
     order = list(content["groups"])
     named = sorted(
         (task for task in tasks if tasks[task]), key=lambda task: (order.index(_group(task)), task)

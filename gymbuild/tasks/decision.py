@@ -65,7 +65,7 @@ def proved_index(session: Session) -> Index | None:
     index = compared_index(session.checkout.root)
     if not index.graph_holds() or index.content is None:
         return None
-    session.recorded_graph = RecordedGraph(session.database, index.content["token"])
+    session.recorded_graph = RecordedGraph(session.database, index.content["graph"])
     return index
 
 

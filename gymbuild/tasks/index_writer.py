@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gymbuild.cache.digests import digest_json
 from gymbuild.cache.index import CONFIGS, Index, config_names, index_bytes, index_path, maker, read_index
 from gymbuild.cache.witness import (
     Signature,
@@ -130,7 +129,7 @@ def _write(
         graph = _graph(again, default, modules)
         if graph is None or (graph["witness"]) != graph_before:
             return
-    _put(session, graph, entries)
+    _put(session, index, graph, entries)
 
 
 def _again(session: Session, index: Index | None) -> Session:
@@ -149,11 +148,14 @@ def _targets(session: Session, decided: Decided) -> list[str]:
     return targets
 
 
-def _put(session: Session, graph: dict[str, Any] | None, entries: dict[str, _Proof]) -> None:
+def _put(
+    session: Session, index: Index | None, graph: dict[str, Any] | None, entries: dict[str, _Proof]
+) -> None:
     """Write the index: what other builders have put there since stays, where it is of this graph."""
     root = session.checkout.root
     with lock(session.checkout, "index"):
-        old = read_index(root)
+        is_read = index is not None and index.at == signature(index_path(root))
+        old = index.content if index is not None and is_read else read_index(root)
         content: dict[str, Any] = graph or old or {}
         if not content:
             return
@@ -161,16 +163,18 @@ def _put(session: Session, graph: dict[str, Any] | None, entries: dict[str, _Pro
         tasks: dict[str, bytes] = {}
         if old is not None:
             same = old["tokens"]
-            tasks = {
-                task: entry for task, entry in old["tasks"].items() if same.get(task) == tokens.get(task)
-            }
-        tasks.update(
-            {task: proof.entry() for task, proof in entries.items() if proof.token == tokens.get(task)}
-        )
-        content = {key: value for key, value in content.items() if key not in ("witness", "tasks")}
-        content["tasks"] = tasks
-        if content == old:
+            tasks = (
+                dict(old["tasks"])
+                if same is tokens
+                else {
+                    task: entry for task, entry in old["tasks"].items() if same.get(task) == tokens.get(task)
+                }
+            )
+        new = {task: proof.entry() for task, proof in entries.items() if proof.token == tokens.get(task)}
+        if graph is None and all(tasks.get(task) == entry for task, entry in new.items()):
             return
+        content = {key: value for key, value in content.items() if key != "witness"}
+        content["tasks"] = {**tasks, **new}
         path = index_path(root)
         with temporary_beside(path) as temporary:
             with open(temporary, "wb") as file:
@@ -191,7 +195,7 @@ def _graph_witness(session: Session, modules: Iterable[str]) -> Witness:
 
 
 def _graph(session: Session, default: Sequence[str] | None, modules: Iterable[str]) -> dict[str, Any] | None:
-    """What the index has beside its tasks, once the graph is in the database; None when it is not to be kept."""
+    """What the index has beside its tasks; None when the graph is not one to write down."""
     from gymbuild.config.catalog_records import CatalogRecords
 
     record = graph_record(session.graph, CatalogRecords(session.checkout).benchmark_kind)
@@ -211,8 +215,6 @@ def _graph(session: Session, default: Sequence[str] | None, modules: Iterable[st
         problems[step.group] = {name: str(error) for name, error in step.problems().items()}
     paths, signatures = pack(witness[0])
     folders = _folders(session, witness)
-    token = digest_json([tokens, record, sorted(folders.items())])
-    session.database.put([("graph", "", {**record, "token": token})])
     return {
         "maker": maker(),
         "witness": witness,
@@ -225,7 +227,7 @@ def _graph(session: Session, default: Sequence[str] | None, modules: Iterable[st
         "nicknames": nicknames,
         "problems": problems,
         "tokens": tokens,
-        "token": token,
+        "graph": marshal.dumps(record, 2),
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gymbuild.cache.index import Index
 from gymbuild.config.session import Session
-from gymbuild.config.step import Step, group_of, name_of
+from gymbuild.config.step import Step, group_of
 
 
 @dataclass(slots=True)
@@ -27,7 +27,8 @@ class Selection:
 
     def of(self, group: str) -> list[str]:
         """The names of the selected tasks of a step."""
-        return [name_of(task) for task in self.tasks if group_of(task) == group]
+        start = group + ":"
+        return [task[len(start) :] for task in self.tasks if task.startswith(start)]
 
     index: Index | None = None
     """What is asked first for the sources of a task: of thousands that are current, none has to be read then."""

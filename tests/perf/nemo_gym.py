@@ -49,6 +49,22 @@ start = time.perf_counter()
 found = discover_benchmarks()
 print(len(found), time.perf_counter() - start)
 """
+PLAIN = """
+from pathlib import Path
+
+CHECKOUT = Path("{checkout}")
+
+
+def task_prepare():
+    for script in sorted(CHECKOUT.glob("benchmarks/*/prepare.py")):
+        name = script.parent.name
+        yield {{
+            "name": name,
+            "file_dep": [str(script), str(script.with_name("config.yaml")), str(CHECKOUT / "benchmarks/prompt.yaml")],
+            "targets": [str(script.parent / "data" / (name + ".jsonl"))],
+            "actions": ["true"],
+        }}
+"""
 
 
 def main() -> None:
@@ -104,6 +120,7 @@ class Sides:
         self._warm(tree, gym)
         self._plan()
         if datasets:
+            self._all_current(datasets)
             self._one_stale(datasets)
 
     # -- sides -------------------------------------------------------------------------------------------------
@@ -157,6 +174,29 @@ class Sides:
             }
         )
         self._ratio("gymbuild plan (184 current)", times, "0.5")
+
+    def _all_current(self, count: int) -> None:
+        """A no-op over many datasets against a dodo.py that has a plain task for each, as one would write it."""
+        checkout = self._synthetic(count)
+        self._settle(checkout, "prepare")
+        plain = self.folder / f"plain-{count}"
+        if not list(plain.glob(".doit.db*")):
+            plain.mkdir(exist_ok=True)
+            (plain / "dodo.py").write_text(PLAIN.format(checkout=checkout))
+            self._seconds([self.bin / "doit"], plain)
+        times = self._paired(
+            {
+                "empty": ([self.bin / "doit"], plain),
+                f"gymbuild prepare ({count} current)": (
+                    [self.bin / "gymbuild", "--root", checkout, "prepare"],
+                    self.empty,
+                ),
+                f"doit prepare ({count} current)": ([self.bin / "doit", "prepare"], checkout),
+            }
+        )
+        print(f"plain doit over {count}: {1000 * statistics.median(times['empty']):.0f} ms")
+        self._ratio(f"gymbuild prepare ({count} current)", times, "0.25")
+        self._ratio(f"doit prepare ({count} current)", times, "0.45")
 
     def _one_stale(self, count: int) -> None:
         """One stale dataset among many; its own work is that of the same edit in a checkout that has only it."""
