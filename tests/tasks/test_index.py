@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.trees import Tree
@@ -112,3 +114,34 @@ def test_a_variable_that_a_dataset_names_counts(tree: Tree) -> None:
     assert tree.build("prepare:alpha", SEED="2").ran == {"alpha"}
     tree.gymbuild("prepare:alpha")
     assert "none" in tree.output("alpha").read_text()
+
+
+MANY = """
+import os, sys
+from gymbuild.tasks import answer
+from gymbuild.cache.index import Index
+answer._MANY = 0
+compare, children = Index.compare_meanwhile, []
+Index.compare_meanwhile = lambda *arguments: (children.append(1), compare(*arguments))
+from gymbuild.__main__ import run
+code = run(sys.argv[1:])
+assert children == [1], children
+sys.exit(code)
+"""
+
+
+def test_what_a_child_has_compared_counts_as_what_this_process_has(tree: Tree) -> None:
+    """As among thousands of tasks: one is found stale, and a child compares the others."""
+    for name in ("alpha", "beta"):
+        tree.benchmark(name)
+    tree.gymbuild("plan")
+    command = [sys.executable, "-c", MANY, "--root", str(tree.root), "plan"]
+    tree.replace("benchmarks/alpha/prepare.py", "size: int = 3", "size: int = 4")
+    said, _ = tree.run(command, 0, {})
+    assert "prepare:alpha prepared" in said and "beta" not in said and said.endswith("2 done, 2 current\n")
+    # the graph is compared by it as well
+    tree.replace("benchmarks/alpha/prepare.py", "size: int = 4", "size: int = 5")
+    tree.config("beta", dataset="prepare_script_args: {size: 7}")
+    said, _ = tree.run(command, 0, {})
+    assert "prepare:alpha prepared" in said and "prepare:beta prepared" in said
+    assert tree.gymbuild("plan") == "nothing to do: 4 current\n"
